@@ -1,0 +1,1 @@
+//! pelton-plugin-host

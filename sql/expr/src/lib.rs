@@ -1,0 +1,1 @@
+//! pelton-sql-expr
