@@ -15,8 +15,8 @@ help: ## this list
 setup: ## install what is missing (compilers, headers, a JDK and Maven for the Kafka broker of the tests)
 	@dev/setup.sh
 
-build: setup ## build the binary
-	@dev/build.sh build -p pelton-cli
+build: setup ## build everything, tests too: one set of features, so that nothing is compiled twice
+	@dev/build.sh build --workspace --all-targets
 
 demo: build ## the main job over the files that come with it, killed half-way and started again
 	@examples/inference/demo.sh "$(PELTON)"
