@@ -5,3 +5,4 @@
 //! Invariant: nothing here knows Kafka, RocksDB or wasmtime, reads a clock, or spawns a thread.
 
 pub mod job;
+mod plan;
