@@ -7,6 +7,7 @@
 #![expect(clippy::expect_used, reason = "a test may stop at what it cannot do")]
 
 mod bad_records;
+mod documents;
 mod harness;
 mod independence;
 mod refused;
