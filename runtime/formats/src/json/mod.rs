@@ -32,3 +32,6 @@ fn standard(options: &OptionReader<'_>) -> Result<TimestampStandard, String> {
         _ => TimestampStandard::Sql,
     })
 }
+
+#[cfg(test)]
+mod tests;
