@@ -1,0 +1,1 @@
+//! Built plugins, for the demo and for tests.
