@@ -144,7 +144,9 @@ impl<T: ArrowNativeType> Fixed<T> {
         if self.values.len() != rows {
             self.reach(rows);
         }
-        PrimitiveArray::new(ScalarBuffer::from(std::mem::take(&mut self.values)), self.valid.finish())
+        // The next batch will be about as large.
+        let values = std::mem::replace(&mut self.values, Vec::with_capacity(rows));
+        PrimitiveArray::new(ScalarBuffer::from(values), self.valid.finish())
     }
 }
 
@@ -252,8 +254,12 @@ impl Bytes {
         if self.len() != rows {
             self.reach(rows);
         }
-        let offsets = std::mem::replace(&mut self.offsets, vec![0]);
-        (OffsetBuffer::new(ScalarBuffer::from(offsets)), Buffer::from_vec(std::mem::take(&mut self.data)), self.valid.finish())
+        // The next batch will be about as large.
+        let next = Self::with_capacity(rows).offsets;
+        let offsets = std::mem::replace(&mut self.offsets, next);
+        let room = self.data.len() + self.data.len() / 8;
+        let data = std::mem::replace(&mut self.data, Vec::with_capacity(room));
+        (OffsetBuffer::new(ScalarBuffer::from(offsets)), Buffer::from_vec(data), self.valid.finish())
     }
 
     fn finish_text(&mut self, rows: usize) -> Result<StringArray, ArrowError> {

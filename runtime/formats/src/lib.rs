@@ -13,6 +13,7 @@ mod json;
 mod csv;
 mod raw;
 pub mod render;
+pub mod infer;
 
 use std::{collections::BTreeMap, sync::Arc};
 

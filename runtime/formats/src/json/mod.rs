@@ -9,6 +9,7 @@ mod encode;
 pub(crate) use decode::JsonDecoder;
 pub(crate) use encode::JsonEncoder;
 pub(crate) use encode::escape_into;
+pub(crate) use scan::{Cursor, Syntax, Text, unescape};
 
 use pelton_core::options::{OptionReader, OptionSpec};
 
