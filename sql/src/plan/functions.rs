@@ -22,6 +22,23 @@ pub(crate) struct Functions {
 }
 
 impl Functions {
+    #[cfg(test)]
+    pub(crate) fn plain() -> Self {
+        let scalars = datafusion::functions::all_default_functions().into_iter().map(|f| (f.name().to_owned(), f)).collect();
+        let aggregates =
+            datafusion::functions_aggregate::all_default_aggregate_functions().into_iter().map(|f| (f.name().to_owned(), f)).collect();
+        Self {
+            scalars,
+            aggregates,
+            tables: HashMap::new(),
+            planners: vec![
+                Arc::new(datafusion::functions_nested::planner::FieldAccessPlanner),
+                Arc::new(datafusion::functions_nested::planner::NestedFunctionPlanner),
+                Arc::new(datafusion::functions::core::planner::CoreFunctionPlanner::default()),
+            ],
+            options: ConfigOptions::default(),
+        }
+    }
     pub(crate) fn is_aggregate(&self, name: &str) -> bool {
         self.aggregates.contains_key(&name.to_lowercase())
     }

@@ -18,3 +18,9 @@ pub(crate) mod join;
 pub(crate) mod aggregate;
 pub(crate) mod optimize;
 pub(crate) mod prune;
+pub(crate) mod show;
+pub(crate) mod fields;
+pub(crate) mod insert;
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,7 @@
 //! Rules: the same rows with less work. Each holds on streams whatever the data.
 //!
 //! - Neighbouring filters and projections become one, unless that would compute something costly twice.
-//! - Filters that do not look at windows go below the window function.
+//! - Filters and computations that do not look at windows go below the window function.
 //! - An aggregate right above a window function finds the windows from the time attribute itself, so that a row is not
 //!   copied into each of its windows.
 //! - Filters and projections above UNION ALL go into its branches.
@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use datafusion::{
     common::tree_node::{TreeNode, TreeNodeRecursion},
-    logical_expr::{Expr, expr::ScalarFunction},
+    logical_expr::{Expr, expr::ScalarFunction, lit},
 };
 
 use super::rel::{Op, Rel, RelColumn, Role, Windowing, at, columns_of, conjunction, conjuncts, index_of, remap, substitute};
@@ -23,8 +23,19 @@ pub(crate) fn optimize(rel: &Arc<Rel>) -> Arc<Rel> {
     match &rel.op {
         Op::Calc { input, predicate, exprs } => calc(Arc::clone(input), predicate.clone(), exprs.clone(), rel.columns.clone()),
         Op::WindowAggregate { .. } => windows_by_time(&rel).unwrap_or(rel),
+        Op::Union { inputs } => constant_rows(inputs, &rel).unwrap_or(rel),
         _ => rel,
     }
+}
+
+/// A union of constant rows: all of them in one relation.
+fn constant_rows(inputs: &[Arc<Rel>], union: &Rel) -> Option<Arc<Rel>> {
+    let rows = inputs.iter().map(|input| match &input.op {
+        Op::Values { rows } => Some(rows.clone()),
+        _ => None,
+    });
+    let rows = rows.collect::<Option<Vec<_>>>()?.concat();
+    Some(Arc::new(Rel { op: Op::Values { rows }, columns: union.columns.clone() }))
 }
 
 /// `rel` over other inputs.
@@ -58,17 +69,11 @@ pub(crate) fn calc(input: Arc<Rel>, predicate: Option<Expr>, exprs: Vec<Expr>, c
             let predicate = conjunction(lower.iter().cloned().chain(predicate.as_ref().map(inline)));
             calc(Arc::clone(below), predicate, exprs.iter().map(inline).collect(), columns)
         }
-        Op::Assign { input: below, window, time } if predicate.is_some() => {
-            let width = below.columns.len();
-            let split = conjuncts(predicate.clone().unwrap_or_else(|| Expr::from(true_literal())));
-            let (above, lower): (Vec<_>, Vec<_>) = split.into_iter().partition(|c| columns_of(c).iter().any(|&i| i >= width));
-            let Some(lower) = conjunction(lower) else {
-                return Arc::new(Rel { op: Op::Calc { input, predicate, exprs }, columns });
-            };
-            let filtered = calc(Arc::clone(below), Some(lower), (0..width).map(at).collect(), below.columns.clone());
-            let op = Op::Assign { input: filtered, window: Arc::clone(window), time: *time };
-            let assign = Arc::new(Rel { op, columns: input.columns.clone() });
-            calc(assign, conjunction(above), exprs, columns)
+        Op::Assign { .. } => below_windows(&input, &predicate, &exprs, &columns)
+            .unwrap_or_else(|| Arc::new(Rel { op: Op::Calc { input, predicate, exprs }, columns })),
+        Op::Values { rows } if predicate.is_none() => {
+            let row = |row: &Vec<Expr>| exprs.iter().map(|expr| substitute(expr, &|i| row[i].clone())).collect();
+            Arc::new(Rel { op: Op::Values { rows: rows.iter().map(row).collect() }, columns })
         }
         Op::Union { inputs } => {
             let branch = |branch: &Arc<Rel>| calc(Arc::clone(branch), predicate.clone(), exprs.clone(), columns.clone());
@@ -78,8 +83,38 @@ pub(crate) fn calc(input: Arc<Rel>, predicate: Option<Expr>, exprs: Vec<Expr>, c
     }
 }
 
-fn true_literal() -> datafusion::logical_expr::Expr {
-    datafusion::logical_expr::lit(true)
+/// A filter and projection above a window function, with everything that does not look at windows moved below it: there
+/// it is done once a row, not once a window. `None` if there is nothing to move.
+fn below_windows(assign: &Arc<Rel>, predicate: &Option<Expr>, exprs: &[Expr], columns: &[RelColumn]) -> Option<Arc<Rel>> {
+    let Op::Assign { input: below, window, time } = &assign.op else { return None };
+    let width = below.columns.len();
+    let sees_windows = |expr: &Expr| columns_of(expr).iter().any(|&i| i >= width);
+    let parts = predicate.clone().map(conjuncts).unwrap_or_default();
+    let (above, lower): (Vec<_>, Vec<_>) = parts.into_iter().partition(sees_windows);
+    let movable = |expr: &Expr| !sees_windows(expr) && index_of(expr).is_none() && !matches!(expr, Expr::Literal(..));
+    let moved: Vec<usize> = (0..exprs.len()).filter(|&i| movable(&exprs[i])).collect();
+    if lower.is_empty() && moved.is_empty() {
+        return None;
+    }
+    let mut lower_exprs: Vec<Expr> = (0..width).map(at).collect();
+    let mut lower_columns = below.columns.clone();
+    for &i in &moved {
+        lower_exprs.push(exprs[i].clone());
+        lower_columns.push(columns[i].clone());
+    }
+    let input = calc(Arc::clone(below), conjunction(lower), lower_exprs, lower_columns.clone());
+    let windows = assign.columns[width..].iter().cloned();
+    let plain = |column: &RelColumn| RelColumn::new(Arc::clone(&column.field), Role::Plain);
+    let assign_columns = lower_columns.iter().map(plain).chain(windows).collect();
+    let op = Op::Assign { input, window: Arc::clone(window), time: *time };
+    let assign = Arc::new(Rel { op, columns: assign_columns });
+    let shift = |i: usize| if i < width { i } else { i + moved.len() };
+    let upper = exprs.iter().enumerate().map(|(i, expr)| match moved.iter().position(|&m| m == i) {
+        Some(position) => at(width + position),
+        None => remap(expr, &shift),
+    });
+    let above = conjunction(above.iter().map(|expr| remap(expr, &shift)));
+    Some(calc(assign, above, upper.collect(), columns.to_vec()))
 }
 
 /// Whether no costly expression of `inner` would be computed more than once.

@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 use arrow::datatypes::FieldRef;
 use datafusion::{
     common::{DFSchema, DataFusionError, tree_node::{Transformed, TreeNode}},
-    logical_expr::{Expr, ExprSchemable},
+    logical_expr::{Expr, ExprSchemable, lit},
     sql::{
         planner::{ParserOptions, PlannerContext, SqlToRel},
         sqlparser::ast::{Expr as Ast, Function, ObjectName, Query, Spanned, Visit, Visitor},
@@ -95,9 +95,15 @@ impl Translator<'_> {
         let expr = planner.sql_to_expr(ast.clone(), schema, &mut PlannerContext::new())?;
         let expr = expr.transform_up(|node| Ok(match node {
             Expr::Alias(alias) => Transformed::yes(*alias.expr),
+            // COUNT(*) counts rows, as COUNT(1) does.
+            #[expect(deprecated, reason = "DataFusion's planner still writes it for the argument `*`")]
+            Expr::Wildcard { .. } => Transformed::yes(lit(1_i64)),
             node => Transformed::no(node),
         }))?;
-        self.functions.semantics(expr.data, schema)
+        let expr = self.functions.semantics(expr.data, schema)?;
+        // Typing checks the calls: a wrong argument is an error of this expression, not of one around it.
+        expr.to_field(schema)?;
+        Ok(expr)
     }
 
     /// Finds the innermost expression that fails by itself.
