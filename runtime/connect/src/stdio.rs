@@ -110,8 +110,8 @@ impl StdinSource {
                 let mut input = io::BufReader::with_capacity(1 << 16, io::stdin().lock());
                 loop {
                     let chunk = read_chunk(&mut input);
-                    let is_last = chunk.as_ref().map_or(true, Vec::is_empty);
-                    if is_last && chunk.is_ok() || sender.send(chunk).is_err() || is_last {
+                    let (is_end, is_fault) = (chunk.as_ref().is_ok_and(Vec::is_empty), chunk.is_err());
+                    if is_end || sender.send(chunk).is_err() || is_fault {
                         return;
                     }
                 }

@@ -74,4 +74,33 @@ fn main() {
         let (rows, bytes) = (lines.len() as f64 / best / 1e6, data.len() as f64 / best / 1e6);
         println!("{name:28} {rows:6.2} M rows/s   {bytes:6.0} MB/s");
     }
+    infer_speed(&lines);
+}
+
+/// Schema inference over 1,000 samples of about 1 kB, made of four records each.
+fn infer_speed(lines: &[&[u8]]) {
+    let samples: Vec<Vec<u8>> = lines
+        .chunks_exact(4)
+        .take(1_000)
+        .map(|four| {
+            let mut sample = Vec::new();
+            for (name, line) in ["a", "b", "c", "d"].into_iter().zip(four) {
+                sample.extend_from_slice(if sample.is_empty() { b"{\"" } else { b",\"" });
+                sample.extend_from_slice(name.as_bytes());
+                sample.extend_from_slice(b"\":");
+                sample.extend_from_slice(line);
+            }
+            sample.push(b'}');
+            sample
+        })
+        .collect();
+    let start = Instant::now();
+    match pelton_formats::infer::infer(&samples) {
+        Ok(schema) => {
+            let found = start.elapsed();
+            let misfits = schema.check(&samples, false).map_or(0, |bad| bad.len());
+            println!("infer {} samples of 1 kB: {found:.1?}, with check {:.1?}, {misfits} misfits", samples.len(), start.elapsed());
+        }
+        Err(error) => println!("infer: {error}"),
+    }
 }

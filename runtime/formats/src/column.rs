@@ -103,9 +103,9 @@ struct Slots {
     valid: NullBufferBuilder,
 }
 
-/// A batch's worth of text is larger than Arrow's 32-bit offsets reach: the decoders refuse such batches up front.
+/// Decoders refuse larger batches up front, see `check_size`.
 fn offset(length: usize) -> i32 {
-    i32::try_from(length).expect("decoders refuse batches of 2 GiB and more")
+    i32::try_from(length).expect("decoders refuse batches that could grow beyond 32-bit offsets")
 }
 
 impl<T: ArrowNativeType> Fixed<T> {

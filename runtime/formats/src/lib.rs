@@ -25,6 +25,7 @@ use pelton_core::{
     error::{Result, RuntimeError},
     format::{Decoder, Encoder},
     options::{FormatInfo, OptionReader},
+    records::Records,
 };
 
 /// The formats there are.
@@ -99,6 +100,25 @@ fn nullable_field(field: &Field) -> Field {
         other => other.clone(),
     };
     field.clone().with_data_type(data_type).with_nullable(true)
+}
+
+/// Bytes of records in one batch: far below what Arrow's 32-bit offsets reach, even if text grows by escapes. Sources
+/// cut batches at a few MiB.
+const BATCH_BYTES_MAX: usize = 256 << 20;
+
+/// Refuses a batch that columns could not hold.
+fn check_size(records: &Records) -> Result<()> {
+    let bytes = records.values.byte_len();
+    if bytes <= BATCH_BYTES_MAX {
+        return Ok(());
+    }
+    Err(RuntimeError::Data {
+        step: "decode".to_owned(),
+        reason: format!("{} records of {bytes} bytes together are more than the 256 MiB that fit one batch", records.len()),
+        topic: records.topic.to_string(),
+        partition: Some(records.partition),
+        offset: records.offsets.first().copied(),
+    })
 }
 
 /// A batch that keeps its row count even without columns.

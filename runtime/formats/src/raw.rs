@@ -100,6 +100,7 @@ impl Decoder for RawDecoder {
     }
 
     fn decode(&mut self, records: &Records) -> Result<Decoded> {
+        crate::check_size(records)?;
         let mut origin = Vec::with_capacity(records.len());
         let mut bad = Vec::new();
         for (index, value) in records.values.iter().enumerate() {

@@ -200,7 +200,7 @@ pub(crate) fn time_of_day(seconds: u32, nanos: u32, style: Fraction, out: &mut V
     padded(u64::from(seconds / 3_600), 2, out);
     out.push(b':');
     padded(u64::from(seconds / 60 % 60), 2, out);
-    if style == Fraction::JavaTime && seconds % 60 == 0 && nanos == 0 {
+    if style == Fraction::JavaTime && seconds.is_multiple_of(60) && nanos == 0 {
         return;
     }
     out.push(b':');
@@ -208,8 +208,8 @@ pub(crate) fn time_of_day(seconds: u32, nanos: u32, style: Fraction, out: &mut V
     let digits = match style {
         Fraction::Digits(digits) => digits,
         _ if nanos == 0 => 0,
-        Fraction::Shortest => (1..9).find(|&digits| nanos % 10_u32.pow(9 - u32::from(digits)) == 0).unwrap_or(9),
-        Fraction::JavaTime => [3_u8, 6].into_iter().find(|&digits| nanos % 10_u32.pow(9 - u32::from(digits)) == 0).unwrap_or(9),
+        Fraction::Shortest => (1..9).find(|&digits| nanos.is_multiple_of(10_u32.pow(9 - u32::from(digits)))).unwrap_or(9),
+        Fraction::JavaTime => [3_u8, 6].into_iter().find(|&digits| nanos.is_multiple_of(10_u32.pow(9 - u32::from(digits)))).unwrap_or(9),
     };
     if digits > 0 {
         out.push(b'.');

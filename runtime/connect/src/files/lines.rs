@@ -23,7 +23,7 @@ use super::position::{LinePosition, fill_parts};
 /// Read from the file at a time.
 const CHUNK_BYTES: usize = 1 << 20;
 /// A record may be this long; a longer one is a file of another kind, or a quote that is never closed.
-pub(crate) const RECORD_BYTES_MAX: usize = 256 << 20;
+pub(crate) const RECORD_BYTES_MAX: usize = 64 << 20;
 /// Bytes of records handed out in one poll.
 const POLL_BYTES_MAX: usize = 8 << 20;
 
@@ -198,7 +198,7 @@ impl Lines {
         let length = self.buffer.len();
         if length > RECORD_BYTES_MAX {
             let hint = if self.in_quotes { "; a quote opened there is not closed" } else { "" };
-            return Err(io::Error::other(format!("the record in line {} is longer than 256 MiB{hint}", self.position.line + 1)));
+            return Err(io::Error::other(format!("the record in line {} is longer than 64 MiB{hint}", self.position.line + 1)));
         }
         self.buffer.resize(length + CHUNK_BYTES, 0);
         let read = loop {

@@ -203,6 +203,7 @@ impl Decoder for CsvDecoder {
     }
 
     fn decode(&mut self, records: &Records) -> Result<Decoded> {
+        crate::check_size(records)?;
         let mut origin = Vec::with_capacity(records.len());
         let mut bad = Vec::new();
         for (index, value) in records.values.iter().enumerate() {

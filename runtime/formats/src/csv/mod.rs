@@ -60,3 +60,6 @@ fn character(options: &OptionReader<'_>, key: &str) -> Result<Option<u8>, String
         _ => Err(format!("option '{key}': `{text}` is not one ASCII character")),
     }
 }
+
+#[cfg(test)]
+mod tests;

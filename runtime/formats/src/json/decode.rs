@@ -83,15 +83,7 @@ impl Decoder for JsonDecoder {
     fn decode(&mut self, records: &Records) -> Result<Decoded> {
         let values = &records.values;
         let (data, _) = values.parts();
-        if i32::try_from(data.len()).is_err() {
-            return Err(RuntimeError::Data {
-                step: "decode".to_owned(),
-                reason: format!("a batch of {} bytes is larger than 2 GiB", data.len()),
-                topic: records.topic.to_string(),
-                partition: Some(records.partition),
-                offset: records.offsets.first().copied(),
-            });
-        }
+        crate::check_size(records)?;
         let all_utf8 = std::str::from_utf8(data).is_ok();
         let mut origin = Vec::new();
         let mut one_to_one = true;
