@@ -354,3 +354,38 @@ fn writes_what_flink_writes() {
     assert_eq!(encode(&columns[..2], &[], &["{}"]), [Ok(r#"{"id":null,"ts":null}"#.to_owned())]);
     assert_eq!(encode(&columns[..2], &[("json.encode.ignore-null-fields", "true")], &[r#"{"id":1}"#]), [Ok(r#"{"id":1}"#.to_owned())]);
 }
+
+/// Records spoilt at random places: the decoder must call broken what an independent parser calls broken, and take the
+/// rest, whether it reads a field or passes it by. Shows agreement and that nothing panics, not what values become.
+#[test]
+fn agrees_with_another_parser_on_what_is_json() {
+    let good = br#"{"a":[1,-2.5e3,"x\\n\u00e9"],"b":{"c":true,"d":null,"e":[{},[]]},"s":"quite a long text, with \"quotes\" inside","n":10}"#;
+    let spoilers = br#"{}[]",:\0123456789.eE+-ntfalsu /"#;
+    let read = [("a", list(DataType::Utf8)), ("b", map(DataType::Utf8)), ("s", DataType::Utf8), ("n", DataType::Utf8)];
+    let mut seed = 1_u64;
+    let mut random = |below: usize| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(seed >> 33).unwrap_or(0) % below
+    };
+    let mut verdicts = [0, 0];
+    for _ in 0..20_000 {
+        let mut record = good.to_vec();
+        for _ in 0..=random(2) {
+            let (place, byte) = (random(record.len()), spoilers[random(spoilers.len())]);
+            match random(3) {
+                0 => record[place] = byte,
+                1 => record.insert(place, byte),
+                _ => drop(record.remove(place)),
+            }
+        }
+        let is_object = record.trim_ascii_start().starts_with(b"{");
+        let is_json = is_object && serde_json::from_slice::<serde::de::IgnoredAny>(&record).is_ok();
+        verdicts[usize::from(is_json)] += 1;
+        let text = String::from_utf8_lossy(&record);
+        for columns in [&read[..], &[]] {
+            let decoded = decode(columns, &[IGNORE], &[&record]);
+            assert_eq!(decoded.batch.num_rows() == 1, is_json, "{text}");
+        }
+    }
+    assert!(verdicts.iter().all(|count| *count > 2_000), "{verdicts:?}");
+}
