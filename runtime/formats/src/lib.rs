@@ -8,6 +8,7 @@
 mod text;
 mod write;
 mod column;
+mod sql_type;
 mod cells;
 mod json;
 mod csv;

@@ -16,7 +16,7 @@ use pelton_core::{
     records::{BytesColumn, Records},
 };
 
-use crate::column::{Column, sql_type};
+use crate::{column::Column, sql_type::sql_type};
 
 /// The format's options.
 pub(crate) const OPTIONS: &[OptionSpec] = &[

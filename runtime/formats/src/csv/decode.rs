@@ -12,7 +12,8 @@ use pelton_core::{
 
 use super::{Dialect, fields::SplitFields};
 use crate::{
-    column::{Column, in_unit, sql_type},
+    column::{Column, in_unit},
+    sql_type::sql_type,
     text::{self, TimestampStandard},
 };
 

@@ -14,7 +14,7 @@ use pelton_core::{
 use super::Dialect;
 use crate::{
     cells::{Cells, NullKey, Style},
-    column::sql_type,
+    sql_type::sql_type,
     write::Fraction,
 };
 

@@ -6,7 +6,7 @@ use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
 use pelton_core::{error::Result, records::Records};
 
 use super::{InferredField, InferredKind, InferredSchema, InferredValue, TextFormat};
-use crate::{column::sql_type, json::escape_into};
+use crate::{json::escape_into, sql_type::sql_type};
 
 impl InferredSchema {
     /// The columns of a table with format `json`. Timestamps become TIMESTAMP or (with `Z`) TIMESTAMP_LTZ if they are

@@ -24,7 +24,7 @@ use super::{
     standard,
     value::{Fault, FieldFault, Reader, Why},
 };
-use crate::column::{Column, sql_type};
+use crate::{column::Column, sql_type::sql_type};
 
 /// How much of a value is quoted in a reason.
 const QUOTED_BYTES_MAX: usize = 60;

@@ -5,22 +5,27 @@
 //! record is taken back by cutting every column to the row where it began.
 //! Leaves to others: what text means (`text.rs`) and whether strings are UTF-8 (the decoders check their whole input).
 
+mod plain;
+
+pub(crate) use plain::{Bits, Bytes, Fixed};
+
 use std::sync::Arc;
 
 use arrow::{
     array::{
-        ArrayRef, BinaryArray, BooleanArray, BooleanBufferBuilder, ListArray, MapArray, NullBufferBuilder, PrimitiveArray,
-        StringArray, StructArray, UInt32Array,
+        ArrayRef, BinaryArray, ListArray, MapArray, NullBufferBuilder, PrimitiveArray, StructArray, UInt32Array,
     },
-    buffer::{Buffer, OffsetBuffer, ScalarBuffer},
+    buffer::OffsetBuffer,
     compute::take,
     datatypes::{
-        ArrowNativeType, ArrowPrimitiveType, DataType, Date32Type, Decimal128Type, FieldRef, Fields, Float32Type, Float64Type, Int8Type, Int16Type,
+        DataType, Date32Type, Decimal128Type, FieldRef, Fields, Float32Type, Float64Type, Int8Type, Int16Type,
         Int32Type, Int64Type, TimeUnit, Time32MillisecondType, Time32SecondType, TimestampMicrosecondType, TimestampMillisecondType,
         TimestampNanosecondType, TimestampSecondType,
     },
     error::ArrowError,
 };
+
+use self::plain::offset;
 
 /// A column of any type that a format can read.
 #[derive(Debug)]
@@ -43,29 +48,6 @@ pub(crate) enum Column {
     List(Box<List>),
     Map(Box<Map>),
     Struct(Box<Struct>),
-}
-
-/// Values of one width.
-#[derive(Debug)]
-pub(crate) struct Fixed<T> {
-    values: Vec<T>,
-    valid: NullBufferBuilder,
-}
-
-/// Booleans.
-#[derive(Debug)]
-pub(crate) struct Bits {
-    values: BooleanBufferBuilder,
-    valid: NullBufferBuilder,
-}
-
-/// Byte strings.
-#[derive(Debug)]
-pub(crate) struct Bytes {
-    data: Vec<u8>,
-    /// One more than there are rows.
-    offsets: Vec<i32>,
-    valid: NullBufferBuilder,
 }
 
 /// ARRAY.
@@ -101,171 +83,6 @@ pub(crate) struct Struct {
 struct Slots {
     offsets: Vec<i32>,
     valid: NullBufferBuilder,
-}
-
-/// Decoders refuse larger batches up front, see `check_size`.
-fn offset(length: usize) -> i32 {
-    i32::try_from(length).expect("decoders refuse batches that could grow beyond 32-bit offsets")
-}
-
-impl<T: ArrowNativeType> Fixed<T> {
-    fn with_capacity(rows: usize) -> Self {
-        Self { values: Vec::with_capacity(rows), valid: NullBufferBuilder::new(rows) }
-    }
-
-    /// Writes a value at `row`, whatever was there before.
-    #[inline]
-    pub(crate) fn set(&mut self, row: usize, value: T) {
-        if self.values.len() != row {
-            self.reach(row);
-        }
-        self.values.push(value);
-        self.valid.append_non_null();
-    }
-
-    #[cold]
-    fn reach(&mut self, row: usize) {
-        if self.values.len() > row {
-            self.values.truncate(row);
-            self.valid.truncate(row);
-        } else {
-            self.valid.append_n_nulls(row - self.values.len());
-            self.values.resize(row, T::default());
-        }
-    }
-
-    fn cut(&mut self, rows: usize) {
-        if self.values.len() > rows {
-            self.reach(rows);
-        }
-    }
-
-    fn finish<A: ArrowPrimitiveType<Native = T>>(&mut self, rows: usize) -> PrimitiveArray<A> {
-        if self.values.len() != rows {
-            self.reach(rows);
-        }
-        // The next batch will be about as large.
-        let values = std::mem::replace(&mut self.values, Vec::with_capacity(rows));
-        PrimitiveArray::new(ScalarBuffer::from(values), self.valid.finish())
-    }
-}
-
-impl Bits {
-    fn with_capacity(rows: usize) -> Self {
-        Self { values: BooleanBufferBuilder::new(rows), valid: NullBufferBuilder::new(rows) }
-    }
-
-    /// Writes a value at `row`, whatever was there before.
-    #[inline]
-    pub(crate) fn set(&mut self, row: usize, value: bool) {
-        self.reach(row);
-        self.values.append(value);
-        self.valid.append_non_null();
-    }
-
-    fn reach(&mut self, row: usize) {
-        let length = self.values.len();
-        if length > row {
-            self.values.truncate(row);
-            self.valid.truncate(row);
-        } else if length < row {
-            self.valid.append_n_nulls(row - length);
-            self.values.append_n(row - length, false);
-        }
-    }
-
-    fn cut(&mut self, rows: usize) {
-        if self.values.len() > rows {
-            self.reach(rows);
-        }
-    }
-
-    fn finish(&mut self, rows: usize) -> BooleanArray {
-        self.reach(rows);
-        BooleanArray::new(self.values.finish(), self.valid.finish())
-    }
-}
-
-impl Bytes {
-    fn with_capacity(rows: usize) -> Self {
-        let mut offsets = Vec::with_capacity(rows + 1);
-        offsets.push(0);
-        Self { data: Vec::new(), offsets, valid: NullBufferBuilder::new(rows) }
-    }
-
-    fn len(&self) -> usize {
-        self.offsets.len() - 1
-    }
-
-    /// Writes a value at `row`, whatever was there before.
-    #[inline]
-    pub(crate) fn set(&mut self, row: usize, value: &[u8]) {
-        self.begin(row).extend_from_slice(value);
-        self.end();
-    }
-
-    /// The buffer to append the value of `row` to; [`Bytes::end`] ends it, [`Bytes::give_up`] takes it back.
-    #[inline]
-    pub(crate) fn begin(&mut self, row: usize) -> &mut Vec<u8> {
-        if self.len() != row {
-            self.reach(row);
-        }
-        &mut self.data
-    }
-
-    #[inline]
-    pub(crate) fn end(&mut self) {
-        self.offsets.push(offset(self.data.len()));
-        self.valid.append_non_null();
-    }
-
-    pub(crate) fn give_up(&mut self) {
-        self.data.truncate(self.last());
-    }
-
-    fn last(&self) -> usize {
-        self.offsets.last().map_or(0, |&end| end as usize)
-    }
-
-    fn get(&self, row: usize) -> &[u8] {
-        &self.data[self.offsets[row] as usize..self.offsets[row + 1] as usize]
-    }
-
-    #[cold]
-    fn reach(&mut self, row: usize) {
-        let length = self.len();
-        if length > row {
-            self.offsets.truncate(row + 1);
-            self.data.truncate(self.last());
-            self.valid.truncate(row);
-        } else {
-            self.valid.append_n_nulls(row - length);
-            self.offsets.resize(row + 1, offset(self.last()));
-        }
-    }
-
-    fn cut(&mut self, rows: usize) {
-        if self.len() > rows {
-            self.reach(rows);
-        }
-    }
-
-    fn parts(&mut self, rows: usize) -> (OffsetBuffer<i32>, Buffer, Option<arrow::buffer::NullBuffer>) {
-        if self.len() != rows {
-            self.reach(rows);
-        }
-        // The next batch will be about as large.
-        let next = Self::with_capacity(rows).offsets;
-        let offsets = std::mem::replace(&mut self.offsets, next);
-        let room = self.data.len() + self.data.len() / 8;
-        let data = std::mem::replace(&mut self.data, Vec::with_capacity(room));
-        (OffsetBuffer::new(ScalarBuffer::from(offsets)), Buffer::from_vec(data), self.valid.finish())
-    }
-
-    fn finish_text(&mut self, rows: usize) -> Result<StringArray, ArrowError> {
-        let (offsets, data, valid) = self.parts(rows);
-        StringArray::try_new(offsets, data, valid)
-    }
 }
 
 impl Slots {
@@ -549,42 +366,4 @@ pub(crate) fn in_unit(seconds: i64, nanos: u32, unit: TimeUnit) -> Option<i64> {
         TimeUnit::Nanosecond => (1_000_000_000, 1),
     };
     seconds.checked_mul(per_second)?.checked_add(i64::from(nanos / nanos_per_unit))
-}
-
-/// The SQL name of a type, for messages.
-pub(crate) fn sql_type(data_type: &DataType) -> String {
-    let precision = |unit: &TimeUnit| match unit {
-        TimeUnit::Second => 0,
-        TimeUnit::Millisecond => 3,
-        TimeUnit::Microsecond => 6,
-        TimeUnit::Nanosecond => 9,
-    };
-    match data_type {
-        DataType::Boolean => "BOOLEAN".to_owned(),
-        DataType::Int8 => "TINYINT".to_owned(),
-        DataType::Int16 => "SMALLINT".to_owned(),
-        DataType::Int32 => "INT".to_owned(),
-        DataType::Int64 => "BIGINT".to_owned(),
-        DataType::Float32 => "FLOAT".to_owned(),
-        DataType::Float64 => "DOUBLE".to_owned(),
-        DataType::Decimal128(precision, scale) => format!("DECIMAL({precision}, {scale})"),
-        DataType::Utf8 => "STRING".to_owned(),
-        DataType::Binary => "BYTES".to_owned(),
-        DataType::Date32 => "DATE".to_owned(),
-        DataType::Time32(unit) => format!("TIME({})", precision(unit)),
-        DataType::Timestamp(unit, None) => format!("TIMESTAMP({})", precision(unit)),
-        DataType::Timestamp(unit, Some(_)) => format!("TIMESTAMP_LTZ({})", precision(unit)),
-        DataType::List(item) => format!("ARRAY<{}>", sql_type(item.data_type())),
-        DataType::Map(entries, _) => match entries.data_type() {
-            DataType::Struct(fields) if fields.len() == 2 => {
-                format!("MAP<{}, {}>", sql_type(fields[0].data_type()), sql_type(fields[1].data_type()))
-            }
-            _ => "MAP".to_owned(),
-        },
-        DataType::Struct(fields) => {
-            let fields: Vec<_> = fields.iter().map(|field| format!("{} {}", field.name(), sql_type(field.data_type()))).collect();
-            format!("ROW<{}>", fields.join(", "))
-        }
-        other => other.to_string(),
-    }
 }
