@@ -25,7 +25,7 @@ pub(crate) fn linker(engine: &Engine, component: &Component) -> Result<Linker<Gu
     clock::add(&mut linker)?;
     assets::add(&mut linker)?;
     state::add(&mut linker)?;
-    wasi::add(&mut linker)?;
+    wasi::add(&mut linker, component)?;
     linker.define_unknown_imports_as_traps(component)?;
     Ok(linker)
 }
