@@ -16,6 +16,8 @@ mod raw;
 pub mod render;
 pub mod infer;
 
+pub use sql_type::sql_type;
+
 use std::{collections::BTreeMap, sync::Arc};
 
 use arrow::{

@@ -3,7 +3,7 @@
 use arrow::datatypes::{DataType, TimeUnit};
 
 /// The SQL name of a type, for messages.
-pub(crate) fn sql_type(data_type: &DataType) -> String {
+pub fn sql_type(data_type: &DataType) -> String {
     let precision = |unit: &TimeUnit| match unit {
         TimeUnit::Second => 0,
         TimeUnit::Millisecond => 3,
