@@ -14,6 +14,7 @@ use crate::{
         log::{LogLimit, StderrTail},
         memory::MemoryLimit,
         metrics::Metrics,
+        time::Deadline,
     },
     options::PluginOptions,
 };
@@ -42,6 +43,7 @@ pub(crate) struct Guest {
     pub(crate) shared: Arc<Shared>,
     // Changing with each call.
     pub(crate) time: CallTime,
+    pub(crate) deadline: Deadline,
     pub(crate) host_calls: HostCalls,
     pub(crate) state: StateView,
     pub(crate) metrics: Metrics,
@@ -63,6 +65,7 @@ impl Guest {
             memory: MemoryLimit::new(limits.memory_bytes),
             log: LogLimit::new(limits.log_lines_per_second),
             time: CallTime::default(),
+            deadline: Deadline::none_yet(),
             host_calls: HostCalls::new(),
             state,
             metrics: Metrics::default(),

@@ -76,7 +76,8 @@ impl Instance {
         store.limiter(|guest| &mut guest.memory);
         output::set(&mut store, component.shared.options.limits.output_bytes);
         let limit = component.shared.options.limits.timeout * START_FACTOR;
-        store.set_epoch_deadline(time::epochs(limit));
+        time::watch(&mut store);
+        time::begin(&mut store, limit);
         match component.pre.instantiate(&mut store) {
             Ok(instance) => Ok(Self { store, instance }),
             Err(error) => Err(fault_of(&mut store, &error, limit)),
@@ -124,7 +125,7 @@ impl Instance {
             .map_err(|e| Fault::contract(format!("exports a function of another type: {e:#}")))?;
         self.store.data_mut().time = time;
         self.store.data_mut().host_calls.reset();
-        self.store.set_epoch_deadline(time::epochs(limit));
+        time::begin(&mut self.store, limit);
         let outcome = func.call(&mut self.store, arguments);
         self.give_metrics();
         outcome.map_err(|error| fault_of(&mut self.store, &error, limit))

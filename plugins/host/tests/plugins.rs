@@ -28,7 +28,7 @@ fn routes_prompts_by_meaning_and_rules() {
     let mut records = outgoing(&[
         r#"{"prompt":"please fix a bug in my python function"}"#,
         r#"{"prompt":"translate good morning into german"}"#,
-        r#"{"prompt":"hello there"}"#,
+        r#"{"prompt":"a lovely day"}"#,
         "broken",
         "anything",
     ]);

@@ -1,5 +1,5 @@
 //! Opens buckets without closing them: the tables a Rust guest can fill are the host's handle tables. (The core `table.grow`
-//! has no Rust spelling; the host's test has a component in text form for it.)
+//! has no Rust spelling; a unit test of the host's `limits/memory.rs` has a module for it.)
 
 use crate::bindings::pelton::plugin::state;
 

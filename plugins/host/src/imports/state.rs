@@ -264,3 +264,97 @@ pub(crate) fn add(linker: &mut Linker<Guest>) -> Result<()> {
         },
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::MemoryState;
+
+    fn entry(value: &[u8]) -> Option<Entry> {
+        Some(Entry { value: value.to_vec(), expires_ms: i64::MAX })
+    }
+
+    /// A view over stored a, b, c with changes over them: b gone, bb new, c changed, d expired.
+    fn view() -> (StateView, Bucket) {
+        let stored = Arc::new(MemoryState::default());
+        let mut view = StateView::new(Some(Arc::clone(&stored) as Arc<dyn PluginState>));
+        let bucket = Bucket("x".to_owned());
+        view.begin();
+        for key in [&b"a"[..], b"b", b"c"] {
+            view.set(&bucket, key, entry(b"old")).expect("set");
+        }
+        view.set(&Bucket("xx".to_owned()), b"a", entry(b"other")).expect("set");
+        view.end(true);
+        view.set(&bucket, b"b", None).expect("delete");
+        view.set(&bucket, b"bb", entry(b"new")).expect("set");
+        view.set(&bucket, b"c", entry(b"newer")).expect("set");
+        view.set(&bucket, b"d", Some(Entry { value: vec![], expires_ms: 0 })).expect("set");
+        (view, bucket)
+    }
+
+    fn keys(page: &StatePage) -> Vec<String> {
+        page.entries.iter().map(|e| format!("{}={}", String::from_utf8_lossy(&e.key), String::from_utf8_lossy(&e.value))).collect()
+    }
+
+    #[test]
+    fn scans_see_the_calls_own_writes_in_key_order_and_go_on_from_a_cursor() {
+        let (view, bucket) = view();
+        let time = CallTime::default();
+        let all = view.scan(&bucket, b"", None, 100, time).expect("page");
+        assert_eq!(keys(&all), ["a=old", "bb=new", "c=newer"]);
+        assert_eq!(all.cursor, None);
+        let mut seen = Vec::new();
+        let mut cursor: Option<Vec<u8>> = None;
+        loop {
+            let page = view.scan(&bucket, b"", cursor.as_deref(), 1, time).expect("page");
+            seen.extend(keys(&page));
+            match page.cursor {
+                Some(next) => cursor = Some(next),
+                None => break,
+            }
+        }
+        assert_eq!(seen, keys(&all));
+        assert_eq!(keys(&view.scan(&bucket, b"b", None, 100, time).expect("page")), ["bb=new"]);
+    }
+
+    #[test]
+    fn a_trapped_calls_writes_are_forgotten() {
+        let (mut view, bucket) = view();
+        view.end(false);
+        let all = view.scan(&bucket, b"", None, 100, CallTime::default()).expect("page");
+        assert_eq!(keys(&all), ["a=old", "b=old", "c=old"]);
+    }
+
+    #[test]
+    fn nothing_is_written_past_the_quota() {
+        struct Full;
+        impl PluginState for Full {
+            fn get(&self, _key: &[u8]) -> Option<Entry> {
+                None
+            }
+            fn scan(&self, _prefix: &[u8], _after: Option<&[u8]>, _visit: &mut dyn FnMut(&[u8], &Entry) -> bool) {}
+            fn apply(&self, _changes: Changes) {}
+            fn byte_len(&self) -> u64 {
+                QUOTA_BYTES - 5
+            }
+        }
+        let mut view = StateView::new(Some(Arc::new(Full)));
+        view.begin();
+        let bucket = Bucket("x".to_owned());
+        assert_eq!(view.set(&bucket, b"k", entry(b"123")), Err(StateError::QuotaExceeded));
+        assert_eq!(view.set(&bucket, b"k", entry(b"12")), Ok(()));
+        assert_eq!(view.set(&bucket, b"j", entry(b"")), Err(StateError::QuotaExceeded));
+        assert_eq!(view.set(&bucket, b"j", None), Ok(()));
+        let many = vec![StateEntry { key: b"l".to_vec(), value: b"1".to_vec() }];
+        assert_eq!(set_many(&mut view, &bucket, many), Err(StateError::QuotaExceeded));
+    }
+
+    #[test]
+    fn counts_saturate_and_refuse_what_is_no_number() {
+        let (mut view, bucket) = view();
+        let time = CallTime::default();
+        assert_eq!(increment(&mut view, &bucket, b"n", i64::MAX, time), Ok(i64::MAX));
+        assert_eq!(increment(&mut view, &bucket, b"n", 1, time), Ok(i64::MAX));
+        assert!(matches!(increment(&mut view, &bucket, b"a", 1, time), Err(StateError::Other(_))));
+    }
+}

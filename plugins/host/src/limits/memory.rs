@@ -61,3 +61,49 @@ impl ResourceLimiter for MemoryLimit {
         tables::MEMORIES_MAX
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use wasmtime::{Engine, Instance, Module, Store};
+
+    use super::*;
+
+    /// `(module (table 1 funcref) (memory 1) (func (export "table") (param i32) (result i32) ref.null func local.get 0
+    /// table.grow 0) (func (export "memory") (param i32) (result i32) local.get 0 memory.grow))`
+    const GROWS: &[u8] = &[
+        0x00, 0x61, 0x73, 0x6d, 1, 0, 0, 0, // magic, version
+        1, 6, 1, 0x60, 1, 0x7f, 1, 0x7f, // type i32 → i32
+        3, 3, 2, 0, 0, // two functions
+        4, 4, 1, 0x70, 0, 1, // table
+        5, 3, 1, 0, 1, // memory
+        7, 18, 2, 5, b't', b'a', b'b', b'l', b'e', 0, 0, 6, b'm', b'e', b'm', b'o', b'r', b'y', 0, 1, // exports
+        10, 18, 2, 9, 0, 0xd0, 0x70, 0x20, 0, 0xfc, 0x0f, 0, 0x0b, 6, 0, 0x20, 0, 0x40, 0, 0x0b, // code
+    ];
+
+    fn check(export: &str, steps: &[(i32, i32)], expected: &str) {
+        let engine = Engine::default();
+        let module = Module::new(&engine, GROWS).expect("module");
+        let mut store = Store::new(&engine, MemoryLimit::new(10 << 16));
+        store.limiter(|limit| limit);
+        let instance = Instance::new(&mut store, &module, &[]).expect("instance");
+        let grow = instance.get_typed_func::<i32, i32>(&mut store, export).expect("export");
+        for (by, before) in steps {
+            assert_eq!(grow.call(&mut store, *by).expect("grow never traps"), *before, "{export} by {by}");
+        }
+        assert_eq!(store.data_mut().take_hit().as_deref(), Some(expected));
+    }
+
+    #[test]
+    fn tables_do_not_grow_past_their_limit() {
+        check(
+            "table",
+            &[(99_000, 1), (1_000, -1), (999, 99_001), (i32::MAX, -1), (1, -1)],
+            "needs 100001 table elements, more than the limit of 100000",
+        );
+    }
+
+    #[test]
+    fn memory_does_not_grow_past_its_limit() {
+        check("memory", &[(9, 1), (1, -1)], "needs 720896 bytes of memory, more than its limit of 655360");
+    }
+}

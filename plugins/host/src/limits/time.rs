@@ -1,13 +1,18 @@
 //! Time: wall time of one call, from the job's `timeout`, 1 s by default.
 //!
-//! Counted by epochs: a thread moves the engine's epoch on every [`TICK`], compiled code looks at it at loops and calls
-//! and traps once its deadline has passed; a call so ends at most two ticks after its limit. Does not cover time inside
-//! the host (`hostcalls` does) and the machine's own pauses.
+//! Kept by epochs: a thread moves the engine's epoch on every [`TICK`]; compiled code looks at it at loops and calls, and
+//! once it has moved asks [`check`], which reads the real time: so a starved thread makes a limit late, never early. A
+//! call ends at most a few ticks after its limit. Does not cover time inside the host (`hostcalls` does).
 
-use std::{thread, time::Duration};
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
 
 use pelton_core::error::{Result, RuntimeError};
-use wasmtime::Engine;
+use wasmtime::{Engine, Result as WasmResult, Store, StoreContextMut, Trap, UpdateDeadline};
+
+use crate::guest::Guest;
 
 /// How exactly time is kept.
 pub(crate) const TICK: Duration = Duration::from_millis(5);
@@ -28,8 +33,31 @@ pub(crate) fn start_ticker(engine: &Engine) -> Result<()> {
         .map_err(|e| RuntimeError::Storage { action: "start the thread that keeps plugins' time".to_owned(), reason: e.to_string() })
 }
 
-/// Epochs until a call that may take `limit` is stopped. One more than the limit holds, since the current one has
-/// begun already.
-pub(crate) fn epochs(limit: Duration) -> u64 {
-    u64::try_from(limit.as_millis().div_ceil(TICK.as_millis())).unwrap_or(u64::MAX / 2).saturating_add(1)
+/// When a call must have ended.
+#[derive(Debug)]
+pub(crate) struct Deadline(Instant);
+
+impl Deadline {
+    pub(crate) fn none_yet() -> Self {
+        Self(Instant::now())
+    }
+}
+
+/// A new store's calls are checked at each tick.
+pub(crate) fn watch(store: &mut Store<Guest>) {
+    store.epoch_deadline_callback(check);
+}
+
+/// A call begins that may take `limit`.
+pub(crate) fn begin(store: &mut Store<Guest>, limit: Duration) {
+    store.data_mut().deadline = Deadline(Instant::now() + limit);
+    store.set_epoch_deadline(1);
+}
+
+fn check(store: StoreContextMut<'_, Guest>) -> WasmResult<UpdateDeadline> {
+    if Instant::now() >= store.data().deadline.0 {
+        Err(Trap::Interrupt.into())
+    } else {
+        Ok(UpdateDeadline::Continue(1))
+    }
 }

@@ -47,8 +47,8 @@ impl Fixture {
             std::fs::write(dir.path().join(format!("{name}.wasm")), bytes).expect("written");
         }
         let clock = Arc::new(ManualClock(AtomicI64::new(1_000)));
-        // One cache for all tests of a run: compiling takes longer than everything else here.
-        let cache_dir = Some(std::env::temp_dir().join(format!("pelton-plugin-host-tests-{}", std::process::id())));
+        // One cache for all tests: compiling takes longer than everything else here.
+        let cache_dir = Some(Path::new(env!("CARGO_TARGET_TMPDIR")).join("compiled-plugins"));
         let host = PluginHost::new(HostSettings { cache_dir }, Arc::clone(&clock) as Arc<dyn Clock>).expect("host");
         Self { host, clock, dir }
     }
