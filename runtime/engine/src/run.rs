@@ -105,10 +105,6 @@ pub fn run(
     let job_facts = match &stored {
         Some(stored) => {
             stored.check_fits(&job.graph)?;
-            if stored.finished {
-                notice(&format!("job '{}' is done: its input ended at checkpoint {}; --fresh runs it again", settings.name, state.backend.last_applied()?));
-                return Ok(RunReport { outcome: Outcome::AlreadyDone, progress: progress.report(), letters: Vec::new(), state_dir: state.dir });
-            }
             StoredJob { plugins: plugins.identities(), ..stored.clone() }
         }
         None => StoredJob {
@@ -133,7 +129,9 @@ pub fn run(
         }
     }
     let restored = Restored::read(state.backend.as_ref(), &plan.graph)?;
-    if restored.epoch > Epoch(0) {
+    if job_facts.finished {
+        notice(&format!("job '{}' is done: its input ended at checkpoint {}; --fresh runs it again", settings.name, restored.epoch));
+    } else if restored.epoch > Epoch(0) {
         let place = state.dir.as_ref().map_or_else(String::new, |dir| format!(" of {}", dir.display()));
         notice(&format!("going on from checkpoint {}{place}", restored.epoch));
     }
@@ -156,6 +154,11 @@ pub fn run(
         failpoints: Failpoints::at(components.fail_at),
         progress,
     };
+    if job_facts.finished {
+        // The last run may have died before its sinks showed the last epoch.
+        start.finish_sinks()?;
+        return Ok(RunReport { outcome: Outcome::AlreadyDone, progress: progress.report(), letters: Vec::new(), state_dir: state.dir });
+    }
     let (coordinator, running) = start.workers(transactions, control, is_bounded, state.size_bytes())?;
     let (ending, letters) = supervise(coordinator, running)?;
     components.output.finish()?;
@@ -331,6 +334,15 @@ struct Running {
 impl Start<'_> {
     fn place(&self, worker: usize) -> Place<'_> {
         Place { job: &self.settings.name, run: &self.facts.run, worker, workers: self.plan.workers }
+    }
+
+    /// Lets sinks finish the last epoch, and nothing else.
+    fn finish_sinks(&self) -> Result<()> {
+        for worker in 0..self.plan.workers {
+            self.stages(worker)?;
+            self.letter_sinks(worker)?;
+        }
+        Ok(())
     }
 
     /// Makes all workers and starts them.
