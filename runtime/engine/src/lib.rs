@@ -25,6 +25,7 @@ mod connectors;
 mod control;
 mod failpoint;
 mod state;
+mod state_open;
 mod letters;
 mod plan;
 mod exchange;

@@ -348,3 +348,105 @@ fn template(text: &str, names: &[&str]) -> Result<Vec<Piece>, String> {
     }
     Ok(pieces)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use arrow::{
+        array::{Int64Array, StringArray},
+        datatypes::{Field, SchemaRef},
+    };
+    use pelton_core::{
+        graph::{SinkNode, TableSpec},
+        position::{Epoch, OperatorId},
+        sink::{Prepared, Sink},
+    };
+
+    use super::*;
+    use crate::components::SystemClock;
+
+    struct Nowhere;
+
+    impl Sink for Nowhere {
+        fn takes_records(&self) -> bool {
+            true
+        }
+        fn recover(&mut self, _epoch: Epoch, _prepared: &[Prepared]) -> Result<()> {
+            Ok(())
+        }
+        fn write_batch(&mut self, _batch: &RecordBatch) -> Result<()> {
+            Ok(())
+        }
+        fn write_records(&mut self, _records: &OutputRecords) -> Result<Vec<(u32, String)>> {
+            Ok(Vec::new())
+        }
+        fn prepare(&mut self, _epoch: Epoch) -> Result<Prepared> {
+            Ok(Prepared(Vec::new()))
+        }
+        fn commit(&mut self, _epoch: Epoch) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    fn schema() -> SchemaRef {
+        Arc::new(Schema::new(vec![Field::new("k", DataType::Utf8, true), Field::new("v", DataType::Int64, true)]))
+    }
+
+    fn encoding(options: &[(&str, &str)]) -> Result<Encoding> {
+        let mut all = BTreeMap::from([("connector".to_owned(), "kafka".to_owned()), ("format".to_owned(), "json".to_owned())]);
+        all.extend(options.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())));
+        let table = TableSpec { name: "t".to_owned(), options: all, physical: schema(), primary_key: Vec::new(), partition_by: Vec::new(), line: 1 };
+        let spec = SinkNode { table: Arc::new(table), metadata: Vec::new() };
+        Encoding::new(&SinkStart {
+            node: 0,
+            id: OperatorId(1),
+            worker: 0,
+            spec: &spec,
+            schema: &schema(),
+            sink: Box::new(Nowhere),
+            router: None,
+            plugin_state: &[],
+            clock: Arc::new(SystemClock),
+        })
+    }
+
+    fn batch() -> RecordBatch {
+        let columns: Vec<ArrayRef> = vec![Arc::new(StringArray::from(vec![Some("a"), None, Some("b")])), Arc::new(Int64Array::from(vec![1, 2, 3]))];
+        RecordBatch::try_new(schema(), columns).expect("two columns")
+    }
+
+    fn texts(column: &pelton_core::records::BytesColumn) -> Vec<Option<String>> {
+        column.iter().map(|value| value.map(|bytes| String::from_utf8_lossy(bytes).into_owned())).collect()
+    }
+
+    #[test]
+    fn keys_leave_the_value_only_if_that_was_asked_for() {
+        let mut whole = encoding(&[("key.format", "raw"), ("key.fields", "k")]).expect("fits");
+        let (records, rows) = whole.encode(&batch(), Watermark::MIN, &mut Vec::new()).expect("encodes");
+        assert!(rows.is_none());
+        assert_eq!(texts(&records.keys), [Some("a".to_owned()), None, Some("b".to_owned())]);
+        assert_eq!(texts(&records.values)[0].as_deref(), Some(r#"{"k":"a","v":1}"#));
+        let mut split = encoding(&[("key.format", "raw"), ("key.fields", "k"), ("value.fields-include", "EXCEPT_KEY")]).expect("fits");
+        let (records, _) = split.encode(&batch(), Watermark::MIN, &mut Vec::new()).expect("encodes");
+        assert_eq!(texts(&records.values)[0].as_deref(), Some(r#"{"v":1}"#));
+    }
+
+    #[test]
+    fn a_template_names_each_records_topic_and_refuses_null() {
+        let mut encoding = encoding(&[("topic", "by.${k}.${v}")]).expect("fits");
+        let mut refused = Vec::new();
+        let (records, rows) = encoding.encode(&batch(), Watermark::MIN, &mut refused).expect("encodes");
+        assert_eq!(rows, Some(&[0, 2][..]));
+        assert_eq!(records.topics.iter().flatten().map(|topic| topic.as_ref()).collect::<Vec<_>>(), ["by.a.1", "by.b.3"]);
+        assert_eq!(refused.iter().map(|refused| refused.row).collect::<Vec<_>>(), [1]);
+    }
+
+    #[test]
+    fn faults_of_a_table_name_it() {
+        for (options, part) in [(&[("topic", "x.${nope}")][..], "nope"), (&[("key.fields", "k")], "key.format"), (&[("key.fields", "z")], "z")] {
+            let message = encoding(options).err().expect("refused").to_string();
+            assert!(message.contains("table 't'") && message.contains(part), "{message}");
+        }
+    }
+}

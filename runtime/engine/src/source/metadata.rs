@@ -87,3 +87,54 @@ fn headers_map(records: &Records) -> ArrayRef {
     }
     Arc::new(map.finish())
 }
+
+#[cfg(test)]
+mod tests {
+    use arrow::{array::AsArray, datatypes::TimeUnit};
+    use pelton_core::{
+        position::{Offset, Partition},
+        time::EventTime,
+    };
+
+    use super::*;
+
+    fn records() -> Records {
+        let mut records = Records { topic: "ai".into(), partition: Partition(3), ..Records::default() };
+        for (offset, header) in [(7, Some(&b"x"[..])), (9, None)] {
+            records.values.push(Some(b"v"));
+            records.offsets.push(Offset(offset));
+            records.timestamps.push(EventTime::from_millis(offset * 1_000));
+            records.headers.push("route", Some(b"first"));
+            records.headers.push("route", header);
+            records.headers.finish_row();
+        }
+        records
+    }
+
+    fn column(key: &str, data_type: DataType) -> ArrayRef {
+        let column = MetadataColumn { name: "m".to_owned(), key: key.to_owned(), data_type };
+        record_column(&column, &records()).expect("fits").expect("known")
+    }
+
+    #[test]
+    fn a_records_own_facts_become_columns_of_the_declared_type() {
+        assert_eq!(column("offset", DataType::Int64).as_primitive::<arrow::datatypes::Int64Type>().values().as_ref(), [7, 9]);
+        assert_eq!(column("partition", DataType::Int64).as_primitive::<arrow::datatypes::Int64Type>().value(1), 3);
+        let times = column("timestamp", DataType::Timestamp(TimeUnit::Millisecond, Some("UTC".into())));
+        assert_eq!(times.as_primitive::<arrow::datatypes::TimestampMillisecondType>().value(1), 9_000);
+    }
+
+    #[test]
+    fn the_last_header_of_a_name_counts_null_included() {
+        let single = column("headers.route", DataType::Utf8);
+        assert_eq!(single.as_string::<i32>().iter().collect::<Vec<_>>(), [Some("x"), None]);
+        let made = record_column(
+            &MetadataColumn { name: "h".to_owned(), key: "headers".to_owned(), data_type: headers_map(&records()).data_type().clone() },
+            &records(),
+        );
+        let made = made.expect("fits").expect("known");
+        let map = made.as_map();
+        assert_eq!(map.value_length(0), 1);
+        assert_eq!(map.values().as_binary::<i32>().iter().collect::<Vec<_>>(), [Some(&b"x"[..]), None]);
+    }
+}

@@ -333,3 +333,41 @@ pub(super) fn letter(table: &TableSpec, records: &Records, row: usize, step: Str
         plugin: None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::Int64Array;
+
+    use super::*;
+
+    fn rows(values: &[i64], times: &[i64], positions: &[u32]) -> SourceRows {
+        let schema = Arc::new(Schema::new(vec![Field::new("v", arrow::datatypes::DataType::Int64, true)]));
+        let batch = RecordBatch::try_new(schema, vec![Arc::new(Int64Array::from(values.to_vec()))]).expect("one column");
+        let times = RowTimes {
+            event_time: TimestampMillisecondArray::from(times.to_vec()),
+            watermark: TimestampMillisecondArray::from(times.to_vec()),
+            batch_position: positions.to_vec(),
+        };
+        SourceRows { batch, origin: None, times: Some(times), bad: vec![(1, "event-time", "null".to_owned())] }
+    }
+
+    #[test]
+    fn a_time_from_the_future_takes_its_row_out_and_no_other() {
+        // Input rows 0..5; row 1 was bad before, row 3 (time 30) was filtered out, row 4 is from the future.
+        let mut made = rows(&[0, 2, 4], &[10, 20, 30, 9_999], &[0, 1, 2, 2]);
+        drop_implausible(&mut made, 5, 0, 1_000).expect("rows are well formed");
+        assert_eq!(made.batch.column(0).as_ref(), &Int64Array::from(vec![0, 2]) as &dyn arrow::array::Array);
+        let times = made.times.expect("times stay");
+        assert_eq!(times.event_time.values().as_ref(), [10, 20, 30]);
+        assert_eq!(times.batch_position, [0, 1, 2]);
+        let bad: Vec<_> = made.bad.iter().map(|(row, _, _)| *row).collect();
+        assert_eq!(bad, [1, 4]);
+    }
+
+    #[test]
+    fn times_within_the_range_change_nothing() {
+        let mut made = rows(&[0, 2], &[10, 20], &[0, 1]);
+        drop_implausible(&mut made, 3, 0, 1_000).expect("rows are well formed");
+        assert_eq!((made.batch.num_rows(), made.bad.len()), (2, 1));
+    }
+}
