@@ -5,4 +5,7 @@
 //! Invariant: nothing here knows Kafka, RocksDB or wasmtime, reads a clock, or spawns a thread.
 
 pub mod job;
+mod script;
 mod plan;
+
+pub use plan::driver::plan_script;

@@ -11,6 +11,9 @@ use pelton_core::{
     sink::{Sink, TransactionCoordinator},
     source::{RecordParts, Source},
 };
+use pelton_kafka::Kafka;
+
+use crate::table_options::connector;
 
 /// Where a source or sink works.
 #[derive(Debug, Clone, Copy)]
@@ -23,6 +26,8 @@ pub struct Place<'a> {
     pub worker: usize,
     /// How many workers there are.
     pub workers: usize,
+    /// Whether the job must read every split itself (keyed state): one that is given only a part is an error.
+    pub needs_all: bool,
 }
 
 /// Makes sources and sinks. Called from one thread, before the workers start.
@@ -55,22 +60,43 @@ pub trait Connectors: Send + Sync {
 
 /// The connectors of `runtime/connect` and `runtime/kafka`.
 #[derive(Default)]
-pub struct StandardConnectors {}
+pub struct StandardConnectors {
+    kafka: Kafka,
+}
+
+fn is_kafka(table: &TableSpec) -> bool {
+    connector(table) == pelton_kafka::CONNECTOR.name
+}
+
+fn kafka_place<'a>(place: Place<'a>) -> pelton_kafka::Place<'a> {
+    pelton_kafka::Place { run: place.run, worker: place.worker, workers: place.workers, needs_all: place.needs_all }
+}
 
 impl Connectors for StandardConnectors {
     fn infos(&self) -> Vec<ConnectorInfo> {
-        pelton_connect::CONNECTORS.to_vec()
+        let mut infos = pelton_connect::CONNECTORS.to_vec();
+        infos.push(pelton_kafka::CONNECTOR);
+        infos
     }
 
     fn is_bounded(&self, table: &TableSpec) -> Result<bool> {
+        if is_kafka(table) {
+            return self.kafka.is_bounded(table);
+        }
         Ok(pelton_connect::source(table, RecordParts::default(), 0, 1)?.is_bounded())
     }
 
     fn source(&self, table: &TableSpec, parts: RecordParts, place: Place<'_>) -> Result<Box<dyn Source>> {
+        if is_kafka(table) {
+            return self.kafka.source(table, parts, kafka_place(place));
+        }
         pelton_connect::source(table, parts, place.worker, place.workers)
     }
 
     fn sink(&self, table: &TableSpec, place: Place<'_>) -> Result<Box<dyn Sink>> {
+        if is_kafka(table) {
+            return self.kafka.sink(table, kafka_place(place));
+        }
         pelton_connect::sink(pelton_connect::SinkContext {
             table,
             run: place.run,
@@ -80,8 +106,8 @@ impl Connectors for StandardConnectors {
         })
     }
 
-    fn transactions(&self, _sources: &[Arc<TableSpec>], _sinks: &[Arc<TableSpec>], _place: Place<'_>) -> Result<Option<Box<dyn TransactionCoordinator>>> {
-        Ok(None)
+    fn transactions(&self, sources: &[Arc<TableSpec>], sinks: &[Arc<TableSpec>], place: Place<'_>) -> Result<Option<Box<dyn TransactionCoordinator>>> {
+        self.kafka.transactions(sources, sinks, place.run)
     }
 
     fn metadata_column(&self, table: &TableSpec, key: &str, records: &Records, data_type: &DataType) -> Result<ArrayRef> {
@@ -89,5 +115,12 @@ impl Connectors for StandardConnectors {
             RuntimeError::Script(reason) => RuntimeError::Script(format!("table '{}': {reason}", table.name)),
             other => other,
         })
+    }
+
+    fn sampling_options(&self, options: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+        match options.get("connector").map(String::as_str) {
+            Some(name) if name == pelton_kafka::CONNECTOR.name => Kafka::sampling_options(options),
+            _ => options.clone(),
+        }
     }
 }

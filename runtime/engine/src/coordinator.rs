@@ -243,7 +243,7 @@ impl Coordinator {
                 self.backend.prepare(epoch, &changes)?;
             }
             self.failpoints.reach("after-prepare")?;
-            commit_with_patience(transactions.as_mut(), epoch, &positions, &self.control)?;
+            transactions.commit(epoch, &positions)?;
             self.failpoints.reach("after-transaction")?;
             if keeps {
                 self.backend.settle(epoch, true)?;
@@ -294,26 +294,6 @@ impl Coordinator {
     fn write_letters(&mut self, letters: Vec<(LetterBox, DeadLetter)>) -> Result<()> {
         let files = self.sort_letters(letters, self.epoch, &mut ChangeSet::default())?;
         files.iter().try_for_each(|(path, lines)| append(path, lines))
-    }
-}
-
-/// Commits a transaction; while the other side does not answer, tries again with back-off.
-fn commit_with_patience(
-    transactions: &mut dyn TransactionCoordinator,
-    epoch: Epoch,
-    positions: &[(SplitId, SplitPosition)],
-    control: &Control,
-) -> Result<()> {
-    let mut pause = Duration::from_millis(100);
-    loop {
-        match transactions.commit(epoch, positions) {
-            Err(RuntimeError::Unavailable { action, reason }) if !control.is_stopping() => {
-                tracing::warn!(epoch = epoch.0, "{action}: {reason}; trying again");
-                std::thread::sleep(pause);
-                pause = (pause * 2).min(Duration::from_secs(5));
-            }
-            done => return done,
-        }
     }
 }
 

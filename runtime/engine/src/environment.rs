@@ -67,10 +67,11 @@ pub fn plan(script: &str, context: &PlanContext<'_>) -> Result<Vec<Action>, Scri
     )
 }
 
-/// Columns of JSON samples, found without a plugin.
+/// Columns of JSON samples, found without a plugin. Timestamps in ISO-8601 stay text: the table's options decide how the
+/// format reads them, and without one it reads SQL's.
 fn native_schema(_subject: &str, samples: &[Vec<u8>]) -> Result<Schema, String> {
     let schema = pelton_formats::infer::infer(samples).map_err(|error| error.to_string())?;
-    Ok(schema.columns(schema.prefers_iso()).as_ref().clone())
+    Ok(schema.columns(false).as_ref().clone())
 }
 
 /// The first records of a table, read as by a source of its own that commits nothing.
@@ -83,7 +84,7 @@ pub fn samples(connectors: &dyn Connectors, options: &BTreeMap<String, String>, 
         partition_by: Vec::new(),
         line: 0,
     };
-    let place = Place { job: "samples", run: "samples", worker: 0, workers: 1 };
+    let place = Place { job: "samples", run: "samples", worker: 0, workers: 1, needs_all: false };
     let mut source = connectors.source(&table, RecordParts::default(), place)?;
     source.restore(&[])?;
     let started = Instant::now();

@@ -117,9 +117,9 @@ pub fn run(
         },
     };
     let plan = Plan::new(job.graph.clone(), workers, job_facts.key_groups);
-    let place = Place { job: &settings.name, run: &job_facts.run, worker: 0, workers };
+    let place = Place { job: &settings.name, run: &job_facts.run, worker: 0, workers, needs_all: plan.is_keyed() };
     let mut transactions = components.connectors.transactions(&tables_read(&plan), &tables_written(&plan), place)?;
-    let committed = settle(state.backend.as_ref(), transactions.as_deref_mut())?;
+    let committed = settle(state.backend.as_ref(), transactions.as_deref_mut(), stored.is_some())?;
     if stored.is_none() {
         let mut first = ChangeSet::default();
         put_job(&job_facts, &mut first);
@@ -250,7 +250,7 @@ struct Running {
 
 impl Start<'_> {
     fn place(&self, worker: usize) -> Place<'_> {
-        Place { job: &self.settings.name, run: &self.facts.run, worker, workers: self.plan.workers }
+        Place { job: &self.settings.name, run: &self.facts.run, worker, workers: self.plan.workers, needs_all: self.plan.is_keyed() }
     }
 
     /// Lets sinks finish the last epoch, and nothing else.

@@ -21,14 +21,15 @@ use crate::{
 };
 
 /// Decides about an epoch that was pending when the last run died. Returns the last epoch committed outside.
-pub(crate) fn settle(backend: &dyn StateBackend, transactions: Option<&mut (dyn TransactionCoordinator + 'static)>) -> Result<Epoch> {
+/// `is_resumed`: the state is that of an earlier run.
+pub(crate) fn settle(backend: &dyn StateBackend, transactions: Option<&mut (dyn TransactionCoordinator + 'static)>, is_resumed: bool) -> Result<Epoch> {
     let is_transactional = transactions.is_some();
     let committed = transactions.map_or(Ok(None), TransactionCoordinator::last_committed)?.unwrap_or_default();
     if let Some(pending) = backend.pending()? {
         backend.settle(pending, is_transactional && committed >= pending)?;
     }
     let applied = backend.last_applied()?;
-    if is_transactional && applied > Epoch(0) && committed > applied {
+    if is_transactional && is_resumed && committed > applied {
         return Err(RuntimeError::Recovery(format!(
             "the state is at checkpoint {applied}, but the sink's transactions at {committed}: it is older than what was written. Start anew with --fresh"
         )));

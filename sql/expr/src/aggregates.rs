@@ -12,6 +12,7 @@ use datafusion::{
     functions_aggregate::{
         all_default_aggregate_functions, approx_distinct::approx_distinct_udaf, array_agg::array_agg_udaf, average::avg_udaf, count::count_udaf,
         first_last::{first_value_udaf, last_value_udaf},
+        grouping::grouping_udaf,
         min_max::{max_udaf, min_udaf},
         percentile_cont::percentile_cont_udaf,
         stddev::{stddev_pop_udaf, stddev_udaf},
@@ -32,13 +33,13 @@ use crate::{
     types::{Arithmetic, MAX_PRECISION, as_decimal, is_integer, is_numeric, type_name},
 };
 
-const NAMES: [&str; 18] = [
+const NAMES: [&str; 20] = [
     "COUNT", "SUM", "AVG", "MIN", "MAX", "STDDEV", "STDDEV_POP", "STDDEV_SAMP", "VARIANCE", "VAR_POP", "VAR_SAMP", "LISTAGG", "FIRST_VALUE",
-    "LAST_VALUE", "ARRAY_AGG", "APPROX_COUNT_DISTINCT", "PERCENTILE", "SUM0",
+    "LAST_VALUE", "ARRAY_AGG", "APPROX_COUNT_DISTINCT", "PERCENTILE", "SUM0", "GROUPING", "GROUPING_ID",
 ];
 
 /// Aggregates that Flink has and this does not.
-const MISSING: [&str; 4] = ["COLLECT", "JSON_OBJECTAGG", "JSON_ARRAYAGG", "GROUPING_ID"];
+const MISSING: [&str; 3] = ["COLLECT", "JSON_OBJECTAGG", "JSON_ARRAYAGG"];
 
 pub(crate) fn names() -> impl Iterator<Item = String> {
     NAMES.iter().map(|name| (*name).to_owned()).chain(all_default_aggregate_functions().into_iter().map(|udaf| udaf.name().to_ascii_uppercase()))
@@ -96,8 +97,19 @@ pub(crate) fn call(name: &str, arguments: Vec<Typed>, mut extras: Extras, sessio
         }
         "FIRST_VALUE" | "LAST_VALUE" => {
             let value = one(name, arguments)?;
-            extras.nulls.get_or_insert(NullTreatment::IgnoreNulls);
+            if extras.nulls.take_if(|nulls| *nulls == NullTreatment::IgnoreNulls).is_some() || extras.nulls.is_none() {
+                let known = value.expr.clone().is_not_null();
+                extras.filter = Some(Box::new(match extras.filter.take() {
+                    Some(filter) => filter.and(known),
+                    None => known,
+                }));
+            }
             plain(name, &if name == "FIRST_VALUE" { first_value_udaf() } else { last_value_udaf() }, vec![value], extras, mode)
+        }
+        // Planners replace the call by the number of the row's grouping set, a BIGINT.
+        "GROUPING" | "GROUPING_ID" => {
+            let which = plain(name, &grouping_udaf(), arguments, extras, mode)?;
+            Ok(Typed::new(datafusion::logical_expr::cast(which.expr, DataType::Int64), DataType::Int64))
         }
         "ARRAY_AGG" => plain(name, &array_agg_udaf(), vec![one(name, arguments)?], extras, mode),
         "APPROX_COUNT_DISTINCT" => {

@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn zones_skip_and_repeat_hours_as_java_does() {
         let berlin = Tz::Europe__Berlin;
-        let local = |y, m, d, h| days_of(y, m, d) * DAY_MS + h * 3_600_000;
+        let local = |y, m, d, h: i64| days_of(y, m, d) * DAY_MS + h * 3_600_000;
         assert_eq!(to_utc(berlin, local(2021, 3, 28, 2)), local(2021, 3, 28, 1), "2 o'clock does not exist and becomes 3 o'clock");
         assert_eq!(to_utc(berlin, local(2020, 10, 25, 2)), local(2020, 10, 25, 0), "2 o'clock comes twice, the first is meant");
         assert_eq!(to_local(berlin, local(2020, 7, 1, 0)), local(2020, 7, 1, 2));

@@ -74,8 +74,8 @@ impl Planner<'_> {
             .collect::<Planned<Vec<_>>>()?;
         let having = select.having.as_ref().map(|having| self.translator.expr(having, scope, Clause::Select)).transpose()?;
         let mut aggregates = Vec::new();
-        for (expr, ast) in exprs.iter().zip(columns.iter().map(|c| &c.ast)).chain(having.iter().zip(&select.having)) {
-            collect_aggregates(expr, ast.span(), &mut aggregates)?;
+        for expr in exprs.iter().chain(&having) {
+            collect_aggregates(expr, &mut aggregates);
         }
         let (grouped, outputs) = self.window_aggregate(&rel, &groups, &edges, aggregates, span)?;
         let mut result = grouped;
@@ -307,19 +307,14 @@ fn grouping(call: &AggregateFunction) -> Option<&[Expr]> {
     matches!(call.func.name().to_ascii_lowercase().as_str(), "grouping" | "grouping_id").then_some(call.params.args.as_slice())
 }
 
-fn collect_aggregates(expr: &Expr, span: Span, found: &mut Vec<Expr>) -> Planned<()> {
-    let mut fault = None;
+fn collect_aggregates(expr: &Expr, found: &mut Vec<Expr>) {
     let _ = expr.apply(|node| {
         let Expr::AggregateFunction(call) = node else { return Ok(TreeNodeRecursion::Continue) };
         if grouping(call).is_none() && !found.contains(node) {
             found.push(node.clone());
         }
-        if call.params.null_treatment.is_some() {
-            fault = Some(not_built(span, "IGNORE NULLS and RESPECT NULLS are", "Filter with FILTER (WHERE x IS NOT NULL)"));
-        }
         Ok(TreeNodeRecursion::Jump)
     });
-    fault.map_or(Ok(()), Err)
 }
 
 /// `aggregate` with its arguments, filter and order as columns of the projection below it. Constants stay.

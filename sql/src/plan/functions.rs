@@ -1,134 +1,171 @@
 //! What the planner asks of the expression layer: which functions there are, and Flink's semantics of an expression.
+//!
+//! A session of `sql/expr` with a script's plugin functions added. Table functions are kept apart: they give an array
+//! per row, which the planner unnests, and cannot be called anywhere else.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, Field};
+use chrono_tz::Tz;
 use datafusion::{
-    common::{DFSchema, DataFusionError, Result, TableReference, config::ConfigOptions, plan_err},
-    logical_expr::{AggregateUDF, Expr, HigherOrderUDF, ScalarUDF, TableSource, WindowUDF, expr::ScalarFunction, planner::ExprPlanner},
-    sql::{planner::ContextProvider, sqlparser::ast::Expr as Ast},
+    common::{DFSchema, DataFusionError, Result},
+    logical_expr::{ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, expr::ScalarFunction},
+    sql::sqlparser::ast::Expr as Ast,
 };
-use hashbrown::HashMap;
-
-use super::{fault::Planned, rel::RelColumn};
+use pelton_core::{
+    error::RuntimeError,
+    plugin::{PluginFunction, Volatility as PluginVolatility},
+};
+use pelton_sql_expr::{RowError, Session};
 
 /// The functions a script can call.
+#[derive(Clone)]
 pub(crate) struct Functions {
-    scalars: HashMap<String, Arc<ScalarUDF>>,
-    aggregates: HashMap<String, Arc<AggregateUDF>>,
-    tables: HashMap<String, Arc<ScalarUDF>>,
-    planners: Vec<Arc<dyn ExprPlanner>>,
-    options: ConfigOptions,
+    session: Session,
+    /// Functions that come from plugins, by name in capitals, and whether they make rows.
+    added: BTreeMap<String, (Arc<ScalarUDF>, bool)>,
 }
 
 impl Functions {
-    #[cfg(test)]
-    pub(crate) fn plain() -> Self {
-        let scalars = datafusion::functions::all_default_functions().into_iter().map(|f| (f.name().to_owned(), f)).collect();
-        let aggregates =
-            datafusion::functions_aggregate::all_default_aggregate_functions().into_iter().map(|f| (f.name().to_owned(), f)).collect();
-        Self {
-            scalars,
-            aggregates,
-            tables: HashMap::new(),
-            planners: vec![
-                Arc::new(datafusion::functions_nested::planner::FieldAccessPlanner),
-                Arc::new(datafusion::functions_nested::planner::NestedFunctionPlanner),
-                Arc::new(datafusion::functions::core::planner::CoreFunctionPlanner::default()),
-            ],
-            options: ConfigOptions::default(),
+    /// The built-in functions, with local time in `zone`.
+    pub(crate) fn new(zone: Tz) -> Self {
+        Self { session: Session::new(zone), added: BTreeMap::new() }
+    }
+
+    /// Adds a plugin's function under a name of the script.
+    pub(crate) fn add(&mut self, name: &str, function: PluginFunction) {
+        let is_table = function.is_table;
+        let function = Arc::new(ScalarUDF::from(PluginCall::new(name, function)));
+        self.session.add_scalar(name, Arc::clone(&function));
+        self.added.insert(name.to_ascii_uppercase(), (function, is_table));
+    }
+
+    /// Removes a function of the script.
+    pub(crate) fn remove(&mut self, name: &str) {
+        self.added.remove(&name.to_ascii_uppercase());
+        self.session.remove(name);
+    }
+
+    /// From now on local time is `zone`'s.
+    pub(crate) fn set_zone(&mut self, zone: Tz) {
+        let mut session = Session::new(zone);
+        for (name, (function, _)) in &self.added {
+            session.add_scalar(name, Arc::clone(function));
         }
+        self.session = session;
     }
+
     pub(crate) fn is_aggregate(&self, name: &str) -> bool {
-        self.aggregates.contains_key(&name.to_lowercase())
+        self.session.is_aggregate(name)
     }
+
+    /// Whether a scalar function of this name can be called.
     pub(crate) fn knows(&self, name: &str) -> bool {
-        self.scalars.contains_key(&name.to_lowercase())
+        self.session.is_scalar(name)
     }
+
     pub(crate) fn is_table_function(&self, name: &str) -> bool {
-        self.tables.contains_key(&name.to_lowercase())
+        self.added.get(&name.to_ascii_uppercase()).is_some_and(|(_, is_table)| *is_table)
     }
+
     pub(crate) fn table_function_names(&self) -> Vec<String> {
-        self.tables.keys().cloned().collect()
+        self.added.iter().filter(|(_, (_, is_table))| *is_table).map(|(name, _)| name.clone()).collect()
     }
+
     pub(crate) fn names(&self) -> Vec<String> {
-        self.scalars.keys().chain(self.aggregates.keys()).cloned().collect()
+        self.session.function_names()
     }
-    pub(crate) fn rewrite_syntax(&self, _ast: &mut Ast) -> Planned<()> {
-        Ok(())
+
+    /// `ast`, its names already positions, as an expression with final types.
+    pub(crate) fn translate(&self, ast: &Ast, schema: &DFSchema) -> Result<Expr> {
+        self.session.translate(ast, schema)
     }
-    pub(crate) fn semantics(&self, expr: Expr, _schema: &DFSchema) -> Result<Expr> {
-        Ok(expr)
-    }
-    pub(crate) fn folded(&self, expr: Expr, _columns: &[RelColumn]) -> std::result::Result<Expr, String> {
-        Ok(expr)
-    }
+
+    /// The type in which two columns of a UNION meet.
     pub(crate) fn common_type(&self, a: &DataType, b: &DataType) -> Option<DataType> {
-        (a == b).then(|| a.clone())
+        pelton_sql_expr::common_type(a, b)
     }
-    pub(crate) fn cast(&self, expr: Expr, _from: &DataType, to: &DataType) -> Result<Expr> {
-        Ok(datafusion::logical_expr::cast(expr, to.clone()))
+
+    pub(crate) fn cast(&self, expr: Expr, from: &DataType, to: &DataType) -> Result<Expr> {
+        self.session.cast(expr, from, to)
     }
+
     pub(crate) fn type_name(&self, data_type: &DataType) -> String {
-        data_type.to_string()
+        pelton_sql_expr::type_name(data_type)
     }
 }
 
+/// The parts of `time ± interval` where it is a call.
 pub(crate) fn interval_shift(call: &ScalarFunction) -> Option<(&Expr, &Expr, i64)> {
-    let _ = call;
-    None
+    pelton_sql_expr::interval_shift(call)
 }
 
-impl ContextProvider for Functions {
-    fn get_table_source(&self, name: TableReference) -> Result<Arc<dyn TableSource>> {
-        plan_err!("table `{name}` inside an expression")
-    }
+/// A plugin's function as DataFusion calls it.
+#[derive(Debug)]
+struct PluginCall {
+    name: String,
+    function: PluginFunction,
+    signature: Signature,
+}
 
-    fn get_expr_planners(&self) -> &[Arc<dyn ExprPlanner>] {
-        &self.planners
-    }
-
-    fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
-        let name = name.to_lowercase();
-        self.scalars.get(&name).or_else(|| self.tables.get(&name)).cloned()
-    }
-
-    fn get_higher_order_meta(&self, _name: &str) -> Option<Arc<HigherOrderUDF>> {
-        None
-    }
-
-    fn get_aggregate_meta(&self, name: &str) -> Option<Arc<AggregateUDF>> {
-        self.aggregates.get(&name.to_lowercase()).cloned()
-    }
-
-    fn get_window_meta(&self, _name: &str) -> Option<Arc<WindowUDF>> {
-        None
-    }
-
-    fn get_variable_type(&self, _names: &[String]) -> Option<DataType> {
-        None
-    }
-
-    fn options(&self) -> &ConfigOptions {
-        &self.options
-    }
-
-    fn udf_names(&self) -> Vec<String> {
-        self.scalars.keys().cloned().collect()
-    }
-
-    fn higher_order_function_names(&self) -> Vec<String> {
-        Vec::new()
-    }
-
-    fn udaf_names(&self) -> Vec<String> {
-        self.aggregates.keys().cloned().collect()
-    }
-
-    fn udwf_names(&self) -> Vec<String> {
-        Vec::new()
+impl PluginCall {
+    fn new(name: &str, function: PluginFunction) -> Self {
+        let volatility = match function.volatility {
+            PluginVolatility::Immutable => Volatility::Immutable,
+            PluginVolatility::Stable => Volatility::Stable,
+            PluginVolatility::Volatile => Volatility::Volatile,
+        };
+        let signature = if function.arguments.is_empty() {
+            Signature::nullary(volatility)
+        } else {
+            Signature::exact(function.arguments.clone(), volatility)
+        };
+        Self { name: name.to_owned(), function, signature }
     }
 }
 
-#[expect(dead_code, reason = "kept until the expression layer is there")]
-type Unused = DataFusionError;
+// Functions of a script are told apart by name.
+impl PartialEq for PluginCall {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for PluginCall {}
+
+impl std::hash::Hash for PluginCall {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+    }
+}
+
+impl ScalarUDFImpl for PluginCall {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _arguments: &[DataType]) -> Result<DataType> {
+        Ok(match self.function.is_table {
+            true => DataType::List(Arc::new(Field::new("item", self.function.returns.clone(), true))),
+            false => self.function.returns.clone(),
+        })
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let rows = args.number_rows;
+        let arrays = args.args.into_iter().map(|value| value.into_array(rows)).collect::<Result<Vec<_>>>()?;
+        let result = self.function.call.invoke(&arrays, rows).map_err(|error| match error {
+            // A row it refuses: the batch is halved until that row stands alone.
+            RuntimeError::Data { step, reason, .. } => {
+                let reason = if step.is_empty() { reason } else { format!("{step}: {reason}") };
+                DataFusionError::External(Box::new(RowError { reason }))
+            }
+            other => DataFusionError::External(Box::new(other)),
+        })?;
+        Ok(ColumnarValue::Array(result))
+    }
+}

@@ -10,7 +10,7 @@ use std::{
 };
 
 use arrow::datatypes::SchemaRef;
-use datafusion::logical_expr::Expr;
+use datafusion::{logical_expr::Expr, sql::sqlparser::tokenizer::Span};
 use pelton_core::{
     graph::{Exchange, Graph, Input, Node, NodeKind, SinkNode},
     position::OperatorId,
@@ -18,19 +18,19 @@ use pelton_core::{
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::{
-    fault::Planned,
+    fault::{Fault, Planned},
     insert::SinkPlan,
     optimize::optimize,
     prune::prune,
     rel::{JoinKey, JoinKind, Op, Rel, RelColumn, WindowEdge, Windowing, at},
     show::{millis, show, window},
     source::{self, Consumer},
-    steps::{self, Steps},
+    steps::Steps,
     table::Table,
 };
 
 /// Makes the graph of a job that writes `sinks`.
-pub(crate) fn lower(sinks: &[SinkPlan], steps: &Steps<'_>) -> Planned<Graph> {
+pub(crate) fn lower(sinks: &[SinkPlan], steps: &Steps) -> Planned<Graph> {
     let roots: Vec<Arc<Rel>> = sinks.iter().map(|sink| optimize(&sink.rel)).collect();
     let roots = prune(&roots);
     let mut builder = Builder { steps, graph: Graph::default(), built: HashMap::new(), ids: HashSet::new(), consumers: BTreeMap::new(), sources: HashMap::new() };
@@ -48,10 +48,8 @@ pub(crate) fn lower(sinks: &[SinkPlan], steps: &Steps<'_>) -> Planned<Graph> {
 #[derive(Debug, Clone, PartialEq)]
 enum Spread {
     Any,
-    /// By the hash of these output columns.
+    /// By the hash of these output columns; without any, all on one worker: the owner of the one key group there is.
     Hash(Vec<usize>),
-    /// All on worker 0.
-    Single,
 }
 
 /// A built relation: its node and how its rows are spread.
@@ -62,7 +60,7 @@ struct Built {
 }
 
 struct Builder<'a> {
-    steps: &'a Steps<'a>,
+    steps: &'a Steps,
     graph: Graph,
     built: HashMap<Arc<Rel>, Built>,
     ids: HashSet<u32>,
@@ -127,8 +125,8 @@ impl Builder<'_> {
             return self.scan(rel, &table, &consumer);
         }
         match &rel.op {
-            // Every scan is a consumer of its own.
-            Op::Scan { .. } => Ok(Built { node: 0, spread: Spread::Any }),
+            // Invariant: a scan is a consumer, which was built above.
+            Op::Scan { table } => Err(Fault::at(Span::empty(), format!("table `{}` is read by nobody", table.spec.name))),
             Op::Values { rows } => self.values(rel, rows),
             Op::Calc { input, predicate, exprs } => {
                 let below = self.build(input)?;
@@ -137,7 +135,7 @@ impl Builder<'_> {
             Op::Assign { input, window: windows, time } => {
                 let below = self.build(input)?;
                 let details = vec![detail("window", window(windows)), detail("time", input.columns[*time].name())];
-                let factory = self.steps.assign(input, windows, *time, rel)?;
+                let factory = self.steps.assign(windows, *time, rel)?;
                 let node = self.add("Windows".to_owned(), details, NodeKind::Operator(factory), vec![forward(below.node)], rel.schema());
                 Ok(Built { node, spread: below.spread })
             }
@@ -150,7 +148,7 @@ impl Builder<'_> {
                 details.push(detail("window", window(windows)));
                 let edges = format!("{}, {}", left.columns[left_window.0].name(), left.columns[left_window.1].name());
                 details.push(detail("state", format!("join-rows of both sides, until {edges} have passed")));
-                let factory = self.steps.window_join(rel)?;
+                let factory = self.steps.join(rel)?;
                 self.join("WindowJoin", rel, left, right, *kind, keys, details, factory)
             }
             Op::IntervalJoin { left, right, kind, keys, left_time, right_time, lower_ms, upper_ms, residual } => {
@@ -158,7 +156,7 @@ impl Builder<'_> {
                 let (l, r) = (left.columns[*left_time].name(), right.columns[*right_time].name());
                 details.push(detail("time", format!("{} <= right.{r} - left.{l} <= {}", millis(*lower_ms), millis(*upper_ms))));
                 details.push(detail("state", "join-rows of both sides, bounded by the time range"));
-                let factory = self.steps.interval_join(rel)?;
+                let factory = self.steps.join(rel)?;
                 self.join("IntervalJoin", rel, left, right, *kind, keys, details, factory)
             }
             Op::Union { inputs } => {
@@ -166,18 +164,18 @@ impl Builder<'_> {
                 let spread = below.first().map_or(Spread::Any, |first| {
                     if below.iter().all(|other| other.spread == first.spread) { first.spread.clone() } else { Spread::Any }
                 });
-                let factory = steps::union(rel);
+                let factory = Steps::union(rel);
                 let inputs = below.iter().map(|built| forward(built.node)).collect();
                 let node = self.add("Union".to_owned(), Vec::new(), NodeKind::Operator(factory), inputs, rel.schema());
                 Ok(Built { node, spread })
             }
-            Op::Unnest { input, list, outer, .. } => {
+            Op::Unnest { input, list, outer, ordinality } => {
                 let below = self.build(input)?;
                 let mut details = vec![detail("of", show(list, &input.columns))];
                 if *outer {
                     details.push(detail("empty", "kept with nulls"));
                 }
-                let factory = self.steps.unnest(rel)?;
+                let factory = self.steps.unnest(input, list, *outer, *ordinality, rel)?;
                 let node = self.add("Unnest".to_owned(), details, NodeKind::Operator(factory), vec![forward(below.node)], rel.schema());
                 Ok(Built { node, spread: below.spread })
             }
@@ -192,7 +190,7 @@ impl Builder<'_> {
         let passed = |key: &usize| exprs.iter().position(|expr| *expr == at(*key));
         let spread = match &below.spread {
             Spread::Hash(keys) => keys.iter().map(passed).collect::<Option<Vec<_>>>().map_or(Spread::Any, Spread::Hash),
-            other => other.clone(),
+            Spread::Any => Spread::Any,
         };
         Ok(Built { node, spread })
     }
@@ -232,7 +230,7 @@ impl Builder<'_> {
             details.push(detail("edges", words.collect::<Vec<_>>().join(", ")));
         }
         details.push(detail("state", "panes, until the window's end has passed"));
-        let factory = self.steps.window_aggregate(rel)?;
+        let factory = self.steps.window_aggregate(rel, input, windowing, keys, aggregates, edges)?;
         let (exchange, spread) = exchange_by(below, keys, (0..keys.len()).collect());
         let kind = NodeKind::Operator(factory);
         let inputs = vec![Input { from: below.node, exchange }];
@@ -311,12 +309,9 @@ impl Builder<'_> {
 /// The exchange in front of a step keyed by `keys` of its input, and the spread of its output, where those keys stand
 /// in the columns `output`.
 fn exchange_by(below: &Built, keys: &[usize], output: Vec<usize>) -> (Exchange, Spread) {
-    let (wanted, exchange, spread) = if keys.is_empty() {
-        (Spread::Single, Exchange::Single, Spread::Single)
-    } else {
-        (Spread::Hash(keys.to_vec()), Exchange::Hash { keys: keys.to_vec() }, Spread::Hash(output))
-    };
-    (if below.spread == wanted { Exchange::Forward } else { exchange }, spread)
+    let wanted = Spread::Hash(keys.to_vec());
+    let exchange = if below.spread == wanted { Exchange::Forward } else { Exchange::Hash { keys: keys.to_vec() } };
+    (exchange, Spread::Hash(output))
 }
 
 /// `rel` as a reader of a table: a scan, or a filter and projection right above one.

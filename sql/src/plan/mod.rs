@@ -21,6 +21,12 @@ pub(crate) mod prune;
 pub(crate) mod show;
 pub(crate) mod fields;
 pub(crate) mod insert;
+pub(crate) mod steps;
+pub(crate) mod source;
+pub(crate) mod lower;
+pub(crate) mod pinned;
+pub(crate) mod objects;
+pub(crate) mod driver;
 
 #[cfg(test)]
 mod tests;

@@ -5,7 +5,7 @@
 
 use std::{cell::RefCell, collections::HashMap, sync::Arc};
 
-use arrow::datatypes::{DataType, Field};
+use arrow::datatypes::Field;
 use datafusion::{
     common::DataFusionError,
     logical_expr::Expr,
@@ -219,9 +219,4 @@ fn refuse_clauses(query: &Query) -> Planned<()> {
         return Err(Fault::at(span, "SETTINGS, FORMAT and |> are not Flink SQL"));
     }
     Ok(())
-}
-
-/// A type that holds values of both without loss, for plain numbers and equal types only.
-pub(crate) fn is_null_type(data_type: &DataType) -> bool {
-    matches!(data_type, DataType::Null)
 }

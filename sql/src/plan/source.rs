@@ -102,10 +102,9 @@ impl Input {
         input
     }
 
-    fn node(&self, steps: &Steps<'_>, table: &Table, consumer: &Consumer, output: &[RelColumn]) -> Planned<SourceNode> {
+    fn node(&self, steps: &Steps, table: &Table, consumer: &Consumer, output: &[RelColumn]) -> Planned<SourceNode> {
         let raw = self.decoded.len() + self.metadata.len();
         let step = steps.source(&SourceStep {
-            table: &table.spec.name,
             raw: &self.layout.columns[..raw],
             computed: &self.computed,
             columns: &self.layout.columns,
@@ -149,7 +148,7 @@ fn shape(field: &Field) -> String {
 }
 
 /// The source of a table that only `rel` reads: it gives `rel`'s columns.
-pub(crate) fn fused(steps: &Steps<'_>, table: &Table, consumer: &Consumer, rel: &Rel) -> Planned<Source> {
+pub(crate) fn fused(steps: &Steps, table: &Table, consumer: &Consumer, rel: &Rel) -> Planned<Source> {
     let input = Input::of(table, std::slice::from_ref(consumer));
     let node = input.node(steps, table, consumer, &rel.columns)?;
     let mut details = input.details(table);
@@ -159,7 +158,7 @@ pub(crate) fn fused(steps: &Steps<'_>, table: &Table, consumer: &Consumer, rel: 
 }
 
 /// The source of a table that several relations read: it gives every column that one of them reads.
-pub(crate) fn shared(steps: &Steps<'_>, table: &Table, consumers: &[Consumer]) -> Planned<Source> {
+pub(crate) fn shared(steps: &Steps, table: &Table, consumers: &[Consumer]) -> Planned<Source> {
     let input = Input::of(table, consumers);
     let mut layout = Layout::default();
     let mut exprs = Vec::new();
@@ -178,7 +177,7 @@ pub(crate) fn shared(steps: &Steps<'_>, table: &Table, consumers: &[Consumer]) -
 }
 
 /// Constant rows: a generator that counts, and a projection that picks each row's constants by the count.
-pub(crate) fn values(steps: &Steps<'_>, rel: &Rel, rows: &[Vec<Expr>]) -> Planned<Source> {
+pub(crate) fn values(steps: &Steps, rel: &Rel, rows: &[Vec<Expr>]) -> Planned<Source> {
     let row = Arc::new(Field::new("row", DataType::Int64, false));
     let counter = [RelColumn::new(Arc::clone(&row), Role::Plain)];
     let options = [
@@ -206,7 +205,6 @@ pub(crate) fn values(steps: &Steps<'_>, rel: &Rel, rows: &[Vec<Expr>]) -> Planne
         })
         .collect();
     let step = steps.source(&SourceStep {
-        table: "values",
         raw: &counter,
         computed: &[],
         columns: &counter,

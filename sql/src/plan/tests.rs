@@ -6,9 +6,10 @@ use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 use datafusion::{
     common::ScalarValue,
     logical_expr::{Expr, lit},
-    sql::sqlparser::{ast::Statement, dialect::GenericDialect, parser::Parser},
+    sql::sqlparser::{ast::Statement, parser::Parser},
 };
 use pelton_core::graph::TableSpec;
+use pelton_sql_expr::FlinkDialect;
 
 use super::{
     functions::Functions,
@@ -85,14 +86,14 @@ fn text(rel: &Rel, depth: usize, out: &mut String) {
 }
 
 fn plan(sql: &str) -> Result<String, String> {
-    let functions = Functions::plain();
+    let functions = Functions::new(chrono_tz::Tz::UTC);
     let planner = Planner {
         catalog: &TwoStreams,
         translator: Translator { functions: &functions },
         zone: "UTC".to_owned(),
         open_views: RefCell::default(),
     };
-    let statements = Parser::parse_sql(&GenericDialect {}, sql).map_err(|error| error.to_string())?;
+    let statements = Parser::parse_sql(&FlinkDialect::default(), sql).map_err(|error| error.to_string())?;
     let [Statement::Query(query)] = statements.as_slice() else { return Err("one query".to_owned()) };
     let rel = planner
         .query(query, &Ctes::new())

@@ -8,12 +8,9 @@ use std::ops::ControlFlow;
 
 use arrow::datatypes::FieldRef;
 use datafusion::{
-    common::{DFSchema, DataFusionError, tree_node::{Transformed, TreeNode}},
-    logical_expr::{Expr, ExprSchemable, lit},
-    sql::{
-        planner::{ParserOptions, PlannerContext, SqlToRel},
-        sqlparser::ast::{Expr as Ast, Function, ObjectName, Query, Spanned, Visit, Visitor},
-    },
+    common::{DFSchema, DataFusionError},
+    logical_expr::{Expr, ExprSchemable},
+    sql::sqlparser::ast::{Expr as Ast, Function, ObjectName, Query, Spanned, Visit, Visitor},
 };
 
 use super::{
@@ -60,7 +57,6 @@ impl Translator<'_> {
     pub(crate) fn expr(&self, ast: &Ast, scope: &Scope, clause: Clause) -> Planned<Expr> {
         self.check(ast, clause)?;
         let mut resolved = ast.clone();
-        self.functions.rewrite_syntax(&mut resolved)?;
         scope.resolve(&mut resolved)?;
         let columns = scope.rel_columns();
         let schema = positional(&columns);
@@ -90,17 +86,7 @@ impl Translator<'_> {
     }
 
     fn convert(&self, ast: &Ast, schema: &DFSchema) -> Result<Expr, DataFusionError> {
-        let options = ParserOptions::new().with_enable_ident_normalization(false).with_map_string_types_to_utf8view(false);
-        let planner = SqlToRel::new_with_options(self.functions, options);
-        let expr = planner.sql_to_expr(ast.clone(), schema, &mut PlannerContext::new())?;
-        let expr = expr.transform_up(|node| Ok(match node {
-            Expr::Alias(alias) => Transformed::yes(*alias.expr),
-            // COUNT(*) counts rows, as COUNT(1) does.
-            #[expect(deprecated, reason = "DataFusion's planner still writes it for the argument `*`")]
-            Expr::Wildcard { .. } => Transformed::yes(lit(1_i64)),
-            node => Transformed::no(node),
-        }))?;
-        let expr = self.functions.semantics(expr.data, schema)?;
+        let expr = self.functions.translate(ast, schema)?;
         // Typing checks the calls: a wrong argument is an error of this expression, not of one around it.
         expr.to_field(schema)?;
         Ok(expr)
@@ -181,6 +167,9 @@ impl Checker<'_, '_> {
                 return Err(Fault::at(span, format!("aggregate {name} stands inside another aggregate: aggregate in a sub-select first")));
             }
             return Ok(());
+        }
+        if self.translator.functions.is_table_function(&name) && self.clause != Clause::Argument {
+            return Err(Fault::at(span, format!("`{name}` makes rows: write FROM t, LATERAL TABLE({name}(…))")));
         }
         if !self.translator.functions.knows(&name) {
             let known = self.translator.functions.names();

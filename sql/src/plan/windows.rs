@@ -12,7 +12,7 @@ use datafusion::{
     common::ScalarValue,
     logical_expr::Expr,
     sql::sqlparser::ast::{
-        Expr as Ast, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Query, SetExpr, Spanned,
+        Expr as Ast, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Spanned,
     },
 };
 
@@ -91,7 +91,6 @@ impl Planner<'_> {
 
     fn interval(&self, ast: &Ast, parameter: &str) -> Planned<i64> {
         let expr = self.translator.expr(ast, &Scope::default(), Clause::Argument)?;
-        let expr = self.translator.functions.folded(expr, &[]).map_err(|message| Fault::at(ast.span(), message))?;
         interval_ms(&expr).ok_or_else(|| {
             Fault::at(ast.span(), format!("{parameter} must be an interval of days, hours, minutes or seconds, such as INTERVAL '5' SECOND"))
         })
@@ -194,9 +193,4 @@ pub(crate) fn interval_ms(expr: &Expr) -> Option<i64> {
         Expr::Cast(cast) => interval_ms(&cast.expr),
         _ => None,
     }
-}
-
-/// The table of `TABLE t` written as a query.
-pub(crate) fn only_table(query: &Query) -> bool {
-    matches!(query.body.as_ref(), SetExpr::Table(_))
 }

@@ -1,284 +1,142 @@
-//! Functions of arrays. Items are compared in arrow's row format: equal nulls are equal, and no row looks at another.
+//! Functions of arrays.
+//!
+//! Arrays are rearranged by the positions of their elements, whatever their type: a function says which elements of
+//! which argument a row's result has, in order.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{cmp::Ordering, sync::Arc};
 
 use arrow::{
-    array::{Array, ArrayRef, AsArray, ListArray, UInt32Array},
+    array::{Array, ArrayRef, AsArray, DynComparator, ListArray, UInt32Array, make_comparator},
     buffer::{NullBuffer, OffsetBuffer},
-    compute::{concat, take},
+    compute::{SortOptions, interleave, take},
     datatypes::{DataType, Int32Type, Int64Type},
-    row::{OwnedRow, Row, RowConverter, Rows, SortField},
 };
-use datafusion::common::{Result, internal_err, plan_err};
+use datafusion::common::{Result, plan_err};
 
 use super::{Bind, Call, Param, Spec};
 use crate::{
-    cast::{cast_array, cast_to},
-    func::{Columns, Plan, Typed, collect, collect_bool, collect_text},
-    types::{common_type, item_field, type_name},
+    cast::cast_to,
+    func::{Columns, Numbers, Plan, Typed, collect, collect_bool, collect_text},
+    operators,
+    types::{item_field, type_name},
 };
 
-use Param::{Any, Array as List, Bool, Int, Text};
+use Param::{Any, Array as AnArray, Bool, Int, Text};
 
 pub(super) const SPECS: &[Spec] = &[
-    Spec { name: "ARRAY_CONTAINS", params: &[List, Any], optional: 0, rest: None, bind: |call| search(call, DataType::Boolean) },
-    Spec { name: "ARRAY_POSITION", params: &[List, Any], optional: 0, rest: None, bind: |call| search(call, DataType::Int32) },
-    Spec { name: "ARRAY_REMOVE", params: &[List, Any], optional: 0, rest: None, bind: remove },
-    Spec { name: "ARRAY_APPEND", params: &[List, Any], optional: 0, rest: None, bind: |call| add(call, false) },
-    Spec { name: "ARRAY_PREPEND", params: &[List, Any], optional: 0, rest: None, bind: |call| add(call, true) },
-    Spec { name: "ARRAY_CONCAT", params: &[List], optional: 0, rest: Some(List), bind: |call| sets(call, |_| Vec::new()) },
-    Spec { name: "ARRAY_UNION", params: &[List, List], optional: 0, rest: None, bind: |call| sets(call, |parts| distinct(parts.concat())) },
-    Spec { name: "ARRAY_EXCEPT", params: &[List, List], optional: 0, rest: None, bind: |call| sets(call, |parts| within(parts, false)) },
-    Spec { name: "ARRAY_INTERSECT", params: &[List, List], optional: 0, rest: None, bind: |call| sets(call, |parts| within(parts, true)) },
-    Spec { name: "ARRAY_DISTINCT", params: &[List], optional: 0, rest: None, bind: |call| sets(call, |parts| distinct(parts.concat())) },
-    Spec { name: "ARRAY_REVERSE", params: &[List], optional: 0, rest: None, bind: |call| picked(call, |items, _, _| items.rev().collect()) },
-    Spec { name: "ARRAY_SLICE", params: &[List, Int, Int], optional: 1, rest: None, bind: slice },
-    Spec { name: "ARRAY_SORT", params: &[List, Bool, Bool], optional: 2, rest: None, bind: sort },
-    Spec { name: "ARRAY_MAX", params: &[List], optional: 0, rest: None, bind: |call| extreme(call, true) },
-    Spec { name: "ARRAY_MIN", params: &[List], optional: 0, rest: None, bind: |call| extreme(call, false) },
-    Spec { name: "ARRAY_JOIN", params: &[List, Text, Text], optional: 1, rest: None, bind: join },
+    Spec { name: "ARRAY_CONTAINS", params: &[AnArray, Any], optional: 0, rest: None, bind: |call| searched(call, false) },
+    Spec { name: "ARRAY_POSITION", params: &[AnArray, Any], optional: 0, rest: None, bind: |call| searched(call, true) },
+    Spec { name: "ARRAY_DISTINCT", params: &[AnArray], optional: 0, rest: None, bind: |call| picked(call, |list, equal| list.fold(Vec::new(), |mut kept: Vec<usize>, place| {
+        if !kept.iter().any(|known| equal(*known, place).is_eq()) {
+            kept.push(place);
+        }
+        kept
+    })) },
+    Spec { name: "ARRAY_REVERSE", params: &[AnArray], optional: 0, rest: None, bind: |call| picked(call, |list, _| list.rev().collect()) },
+    Spec { name: "ARRAY_MAX", params: &[AnArray], optional: 0, rest: None, bind: |call| extreme(call, Ordering::Greater) },
+    Spec { name: "ARRAY_MIN", params: &[AnArray], optional: 0, rest: None, bind: |call| extreme(call, Ordering::Less) },
+    Spec { name: "ARRAY_SORT", params: &[AnArray, Bool, Bool], optional: 2, rest: None, bind: sort },
+    Spec { name: "ARRAY_SLICE", params: &[AnArray, Int, Int], optional: 1, rest: None, bind: slice },
+    Spec { name: "ARRAY_JOIN", params: &[AnArray, Text, Text], optional: 1, rest: None, bind: join },
+    Spec { name: "ARRAY_CONCAT", params: &[AnArray], optional: 0, rest: Some(AnArray), bind: |call| combined(call, Combine::Concat) },
+    Spec { name: "ARRAY_UNION", params: &[AnArray, AnArray], optional: 0, rest: None, bind: |call| combined(call, Combine::Union) },
+    Spec { name: "ARRAY_INTERSECT", params: &[AnArray, AnArray], optional: 0, rest: None, bind: |call| combined(call, Combine::Intersect) },
+    Spec { name: "ARRAY_EXCEPT", params: &[AnArray, AnArray], optional: 0, rest: None, bind: |call| combined(call, Combine::Except) },
+    Spec { name: "ARRAY_APPEND", params: &[AnArray, Any], optional: 0, rest: None, bind: |call| grown(call, false) },
+    Spec { name: "ARRAY_PREPEND", params: &[AnArray, Any], optional: 0, rest: None, bind: |call| grown(call, true) },
+    Spec { name: "ARRAY_REMOVE", params: &[AnArray, Any], optional: 0, rest: None, bind: remove },
 ];
 
-fn item(call: &Call<'_>, index: usize) -> Result<DataType> {
-    match call.data_type(index) {
-        DataType::List(field) => Ok(field.data_type().clone()),
-        other => internal_err!("{} takes an array, got {other}", call.name),
+fn item_of(call: &Call<'_>) -> Result<DataType> {
+    match call.data_type(0) {
+        DataType::List(item) => Ok(item.data_type().clone()),
+        other => plan_err!("{} takes an array, got {}", call.name, type_name(other)),
     }
-}
-
-/// The array and the value, with items of one type.
-fn alike(call: &Call<'_>) -> Result<(DataType, Vec<Typed>)> {
-    let (item, value) = (item(call, 0)?, call.data_type(1));
-    let Some(common) = common_type(&item, value) else {
-        return plan_err!("{}: an array of {} and {} have no common type", call.name, type_name(&item), type_name(value));
-    };
-    let list = cast_to(call.args[0].clone(), &DataType::List(item_field(common.clone())).into(), call.mode())?;
-    let value = cast_to(call.args[1].clone(), &common.clone().into(), call.mode())?;
-    Ok((common, vec![list, value]))
-}
-
-/// Comparable forms of arrays of one type.
-fn rows(arrays: &[&ArrayRef]) -> Result<Vec<Rows>> {
-    let Some(first) = arrays.first() else { return Ok(Vec::new()) };
-    let converter = RowConverter::new(vec![SortField::new(first.data_type().clone())])?;
-    arrays.iter().map(|array| Ok(converter.convert_columns(std::slice::from_ref(*array))?)).collect()
 }
 
 fn range(list: &ListArray, row: usize) -> std::ops::Range<usize> {
     list.value_offsets()[row] as usize..list.value_offsets()[row + 1] as usize
 }
 
-fn search(call: &Call<'_>, result: DataType) -> Result<Bind> {
-    let (_, args) = alike(call)?;
-    let positions = result == DataType::Int32;
-    let plan = Plan::new(result, move |columns| {
-        let array = columns.array(0)?;
-        let list = array.as_list::<i32>();
-        let (value, step) = columns.column(1)?;
-        let both = rows(&[list.values(), &value])?;
-        let found = |row: usize| {
-            let wanted = both[1].row(row * step);
-            let mut items = range(list, row);
-            let start = items.start;
-            items.find(|&item| both[0].row(item) == wanted).map(|item| (item - start) as i32 + 1)
-        };
-        if positions {
-            let place = |row: usize| Ok((list.is_valid(row) && value.is_valid(row * step)).then(|| found(row).unwrap_or(0)));
-            return Ok(Arc::new(collect::<Int32Type>(columns.rows, place)?));
+/// A list of the same element type, each row's elements picked by place.
+fn picked_rows(list: &ListArray, rows: usize, nulls: Option<NullBuffer>, pick: impl Fn(usize) -> Vec<usize>) -> Result<ArrayRef> {
+    let (mut places, mut offsets) = (Vec::new(), vec![0_i32]);
+    for row in 0..rows {
+        if nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row)) {
+            places.extend(pick(row).into_iter().map(|place| place as u32));
         }
-        collect_bool(columns.rows, |row| Ok(list.is_valid(row).then(|| found(row).is_some())))
-    });
-    Ok(Bind::Expr(plan.call(call.name, String::new(), args)))
-}
-
-/// A list with the items at `places`.
-fn gathered(values: &ArrayRef, places: Vec<u32>, lengths: Vec<usize>, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
-    let values = take(values, &UInt32Array::from(places), None)?;
-    let field = item_field(values.data_type().clone());
-    Ok(Arc::new(ListArray::try_new(field, OffsetBuffer::from_lengths(lengths), values, nulls)?))
-}
-
-fn remove(call: &Call<'_>) -> Result<Bind> {
-    let (common, args) = alike(call)?;
-    let plan = Plan::new(DataType::List(item_field(common)), |columns| {
-        let array = columns.array(0)?;
-        let list = array.as_list::<i32>();
-        let (value, step) = columns.column(1)?;
-        let both = rows(&[list.values(), &value])?;
-        let (mut places, mut lengths) = (Vec::new(), Vec::with_capacity(columns.rows));
-        for row in 0..columns.rows {
-            let before = places.len();
-            let wanted = both[1].row(row * step);
-            if list.is_valid(row) {
-                places.extend(range(list, row).filter(|&item| both[0].row(item) != wanted).map(|item| item as u32));
-            }
-            lengths.push(places.len() - before);
-        }
-        gathered(list.values(), places, lengths, list.nulls().cloned())
-    });
-    Ok(Bind::Expr(plan.call(call.name, String::new(), args)))
-}
-
-fn add(call: &Call<'_>, front: bool) -> Result<Bind> {
-    let (common, args) = alike(call)?;
-    let plan = Plan::new(DataType::List(item_field(common)), move |columns| {
-        let array = columns.array(0)?;
-        let list = array.as_list::<i32>();
-        let (value, step) = columns.column(1)?;
-        let all = concat(&[list.values().as_ref(), value.as_ref()])?;
-        let (mut places, mut lengths) = (Vec::new(), Vec::with_capacity(columns.rows));
-        for row in 0..columns.rows {
-            let before = places.len();
-            if list.is_valid(row) {
-                let new = (list.values().len() + row * step) as u32;
-                let old = range(list, row).map(|item| item as u32);
-                if front {
-                    places.extend(std::iter::once(new).chain(old));
-                } else {
-                    places.extend(old.chain(std::iter::once(new)));
-                }
-            }
-            lengths.push(places.len() - before);
-        }
-        gathered(&all, places, lengths, list.nulls().cloned())
-    });
-    Ok(Bind::Expr(plan.call(call.name, String::new(), args)))
-}
-
-/// Items in their order, as the place in the joined values and what they compare by.
-type Items<'a> = Vec<(u32, Row<'a>)>;
-
-fn distinct(items: Items<'_>) -> Items<'_> {
-    let mut seen = HashSet::new();
-    items.into_iter().filter(|(_, row)| seen.insert(*row)).collect()
-}
-
-fn within<'a>(parts: &[Items<'a>], wanted: bool) -> Items<'a> {
-    let [left, right] = parts else { return Vec::new() };
-    let right: HashSet<Row<'a>> = right.iter().map(|(_, row)| *row).collect();
-    distinct(left.iter().filter(|(_, row)| right.contains(row) == wanted).copied().collect())
-}
-
-/// Functions of whole arrays; null if one of them is.
-fn sets(call: &Call<'_>, of: for<'a> fn(&[Items<'a>]) -> Items<'a>) -> Result<Bind> {
-    let mut common = item(call, 0)?;
-    for index in 1..call.args.len() {
-        let other = item(call, index)?;
-        let Some(wider) = common_type(&common, &other) else {
-            return plan_err!("{}: arrays of {} and {} have no common type", call.name, type_name(&common), type_name(&other));
-        };
-        common = wider;
+        offsets.push(places.len() as i32);
     }
-    let target = DataType::List(item_field(common));
-    let args = call.args.iter().map(|arg| cast_to(arg.clone(), &target.clone().into(), call.mode())).collect::<Result<Vec<_>>>()?;
-    let joined = call.name == "ARRAY_CONCAT";
-    let plan = Plan::new(target, move |columns| {
-        let arrays = (0..columns.len()).map(|index| columns.array(index)).collect::<Result<Vec<_>>>()?;
-        let lists: Vec<&ListArray> = arrays.iter().map(|array| array.as_list::<i32>()).collect();
-        let nulls = lists.iter().fold(None, |nulls, list| NullBuffer::union(nulls.as_ref(), list.nulls()));
-        let values: Vec<&dyn Array> = lists.iter().map(|list| list.values().as_ref()).collect();
-        let all = concat(&values)?;
-        let compared = rows(&[&all])?;
-        let mut starts = Vec::new();
-        lists.iter().fold(0, |start, list| {
-            starts.push(start);
-            start + list.values().len()
-        });
-        let (mut places, mut lengths) = (Vec::new(), Vec::with_capacity(columns.rows));
-        for row in 0..columns.rows {
-            let before = places.len();
-            if nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row)) {
-                let parts: Vec<Items<'_>> = lists
-                    .iter()
-                    .zip(&starts)
-                    .map(|(list, start)| range(list, row).map(|item| ((start + item) as u32, compared[0].row(start + item))).collect())
-                    .collect();
-                let items = if joined { parts.concat() } else { of(&parts) };
-                places.extend(items.into_iter().map(|(place, _)| place));
-            }
-            lengths.push(places.len() - before);
-        }
-        gathered(&all, places, lengths, nulls)
-    });
+    let values = take(list.values(), &UInt32Array::from(places), None)?;
+    Ok(Arc::new(ListArray::try_new(item_field(list.value_type()), OffsetBuffer::new(offsets.into()), values, nulls)?))
+}
+
+fn picked(call: &Call<'_>, pick: fn(std::ops::Range<usize>, &DynComparator) -> Vec<usize>) -> Result<Bind> {
+    let item = item_of(call)?;
+    Ok(Plan::new(DataType::List(item_field(item)), move |columns| {
+        let array = columns.array(0)?;
+        let list = array.as_list::<i32>();
+        let equal = make_comparator(list.values(), list.values(), SortOptions::default())?;
+        picked_rows(list, columns.rows, list.nulls().cloned(), |row| pick(range(list, row), &equal))
+    })
+    .into())
+}
+
+/// The array and a value of its element type.
+fn with_value(call: &Call<'_>) -> Result<Vec<Typed>> {
+    let item = item_of(call)?;
+    let value = call.args[1].clone();
+    let Some(common) = crate::common_type(&item, &value.data_type) else {
+        return plan_err!("{}: the array has {} elements, the value is {}", call.name, type_name(&item), type_name(&value.data_type));
+    };
+    let array = cast_to(call.args[0].clone(), &DataType::List(item_field(common.clone())).into(), call.mode())?;
+    Ok(vec![array, cast_to(value, &common.into(), call.mode())?])
+}
+
+/// Whether a value is in an array, or where; nulls are found too.
+fn searched(call: &Call<'_>, position: bool) -> Result<Bind> {
+    let args = with_value(call)?;
+    let find = |columns: &Columns<'_>, row: usize, list: &ListArray, value: &ArrayRef, equal: &DynComparator| {
+        let _ = columns;
+        range(list, row).position(|place| match (list.values().is_null(place), value.is_null(row)) {
+            (true, true) => true,
+            (false, false) => equal(place, row).is_eq(),
+            _ => false,
+        })
+    };
+    let plan = if position {
+        Plan::new(DataType::Int32, move |columns| {
+            let (array, value) = (columns.array(0)?, columns.array(1)?);
+            let list = array.as_list::<i32>();
+            let equal = make_comparator(list.values(), &value, SortOptions::default())?;
+            Ok(Arc::new(collect::<Int32Type>(columns.rows, |row| {
+                if list.is_null(row) || value.is_null(row) {
+                    return Ok(None);
+                }
+                Ok(Some(find(columns, row, list, &value, &equal).map_or(0, |at| at as i32 + 1)))
+            })?))
+        })
+    } else {
+        Plan::new(DataType::Boolean, move |columns| {
+            let (array, value) = (columns.array(0)?, columns.array(1)?);
+            let list = array.as_list::<i32>();
+            let equal = make_comparator(list.values(), &value, SortOptions::default())?;
+            collect_bool(columns.rows, |row| Ok(list.is_valid(row).then(|| find(columns, row, list, &value, &equal).is_some())))
+        })
+    };
     Ok(Bind::Expr(plan.call(call.name, String::new(), args)))
 }
 
-/// Functions that pick items by their position: `pick(items, first number, second number)`.
-fn picked(call: &Call<'_>, pick: fn(std::ops::Range<usize>, i64, Option<i64>) -> Vec<usize>) -> Result<Bind> {
-    Ok(Plan::new(DataType::List(item_field(item(call, 0)?)), move |columns| {
+fn extreme(call: &Call<'_>, wanted: Ordering) -> Result<Bind> {
+    let item = item_of(call)?;
+    Ok(Plan::new(item, move |columns| {
         let array = columns.array(0)?;
         let list = array.as_list::<i32>();
-        let numbers = (1..columns.len()).map(|index| columns.numbers::<Int64Type>(index)).collect::<Result<Vec<_>>>()?;
-        let (mut places, mut lengths, mut valid) = (Vec::new(), Vec::with_capacity(columns.rows), Vec::with_capacity(columns.rows));
-        for row in 0..columns.rows {
-            let given: Vec<Option<i64>> = numbers.iter().map(|column| column.get(row)).collect();
-            let whole = list.is_valid(row) && given.iter().all(Option::is_some);
-            let before = places.len();
-            if whole {
-                let number = |index: usize| given.get(index).copied().flatten();
-                places.extend(pick(range(list, row), number(0).unwrap_or(0), number(1)).into_iter().map(|item| item as u32));
-            }
-            lengths.push(places.len() - before);
-            valid.push(whole);
-        }
-        gathered(list.values(), places, lengths, Some(NullBuffer::from(valid)))
-    })
-    .into())
-}
-
-/// ARRAY_SLICE(a, first[, last]): positions from 1, negative ones from the end.
-fn slice(call: &Call<'_>) -> Result<Bind> {
-    picked(call, |items, first, last| {
-        let length = items.len() as i64;
-        let at = |position: i64| if position < 0 { length + position + 1 } else { position };
-        let (first, last) = (at(first).max(1), at(last.unwrap_or(length)).min(length));
-        (first..=last).map(|position| items.start + position as usize - 1).collect()
-    })
-}
-
-fn sort(call: &Call<'_>) -> Result<Bind> {
-    Ok(Plan::new(DataType::List(item_field(item(call, 0)?)), |columns| {
-        let array = columns.array(0)?;
-        let list = array.as_list::<i32>();
-        let compared = rows(&[list.values()])?;
-        let flag = |index: usize, row: usize| -> Result<Option<Option<bool>>> {
-            if columns.len() > index { Ok(Some(columns.booleans(index)?.get(row))) } else { Ok(None) }
-        };
-        let (mut places, mut lengths, mut valid) = (Vec::new(), Vec::with_capacity(columns.rows), Vec::with_capacity(columns.rows));
-        for row in 0..columns.rows {
-            let ascending = flag(1, row)?.unwrap_or(Some(true));
-            let nulls_first = flag(2, row)?.unwrap_or(ascending);
-            let before = places.len();
-            if let (true, Some(ascending), Some(nulls_first)) = (list.is_valid(row), ascending, nulls_first) {
-                let (nulls, mut items): (Vec<usize>, Vec<usize>) = range(list, row).partition(|&item| list.values().is_null(item));
-                items.sort_by(|&a, &b| {
-                    let order = compared[0].row(a).cmp(&compared[0].row(b));
-                    if ascending { order } else { order.reverse() }
-                });
-                let sorted = if nulls_first { [nulls, items].concat() } else { [items, nulls].concat() };
-                places.extend(sorted.into_iter().map(|item| item as u32));
-                valid.push(true);
-            } else {
-                valid.push(false);
-            }
-            lengths.push(places.len() - before);
-        }
-        gathered(list.values(), places, lengths, Some(NullBuffer::from(valid)))
-    })
-    .into())
-}
-
-fn extreme(call: &Call<'_>, largest: bool) -> Result<Bind> {
-    Ok(Plan::new(item(call, 0)?, move |columns| {
-        let array = columns.array(0)?;
-        let list = array.as_list::<i32>();
-        let owned: Vec<OwnedRow> = rows(&[list.values()])?.iter().flat_map(|rows| rows.iter().map(|row| row.owned()).collect::<Vec<_>>()).collect();
+        let compare = make_comparator(list.values(), list.values(), SortOptions::default())?;
         let places: UInt32Array = (0..columns.rows)
             .map(|row| {
-                let items = if list.is_valid(row) { range(list, row) } else { 0..0 };
-                let items = items.filter(|&item| list.values().is_valid(item));
-                let found = if largest { items.max_by_key(|&item| &owned[item]) } else { items.min_by_key(|&item| &owned[item]) };
-                found.map(|item| item as u32)
+                let present = range(list, row).filter(|place| list.is_valid(row) && list.values().is_valid(*place));
+                present.reduce(|best, place| if compare(place, best) == wanted { place } else { best }).map(|place| place as u32)
             })
             .collect();
         Ok(take(list.values(), &places, None)?)
@@ -286,28 +144,182 @@ fn extreme(call: &Call<'_>, largest: bool) -> Result<Bind> {
     .into())
 }
 
-/// ARRAY_JOIN(a, between[, for nulls]): nulls are left out without the third.
-fn join(call: &Call<'_>) -> Result<Bind> {
-    let mode = call.mode();
-    Ok(Plan::new(DataType::Utf8, move |columns: &Columns<'_>| {
+/// ARRAY_SORT(array, ascending, nulls first); nulls stand where the smallest values stand.
+fn sort(call: &Call<'_>) -> Result<Bind> {
+    let item = item_of(call)?;
+    Ok(Plan::new(DataType::List(item_field(item)), move |columns| {
         let array = columns.array(0)?;
         let list = array.as_list::<i32>();
-        let texts = cast_array(list.values(), &DataType::Utf8.into(), mode)?;
-        let texts = texts.as_string::<i32>();
-        let between = columns.texts(1)?;
-        let instead = if columns.len() > 2 { Some(columns.texts(2)?) } else { None };
-        collect_text(columns.rows, |row, out| {
-            let Some(between) = between.get(row).filter(|_| list.is_valid(row)) else { return Ok(None) };
-            let instead = instead.as_ref().and_then(|texts| texts.get(row));
-            let items = range(list, row).filter_map(|item| if texts.is_valid(item) { Some(texts.value(item)) } else { instead });
-            for (position, item) in items.enumerate() {
-                if position > 0 {
-                    out.push_str(between);
-                }
-                out.push_str(item);
-            }
-            Ok(Some(()))
+        let flag = |index: usize| if columns.len() > index { columns.booleans(index).map(Some) } else { Ok(None) };
+        let (ascending, nulls_first) = (flag(1)?, flag(2)?);
+        let compare = make_comparator(list.values(), list.values(), SortOptions::default())?;
+        picked_rows(list, columns.rows, list.nulls().cloned(), |row| {
+            let up = ascending.as_ref().and_then(|flags| flags.get(row)).unwrap_or(true);
+            let first = nulls_first.as_ref().and_then(|flags| flags.get(row)).unwrap_or(up);
+            let (nulls, mut present): (Vec<usize>, Vec<usize>) = range(list, row).partition(|place| list.values().is_null(*place));
+            present.sort_by(|a, b| if up { compare(*a, *b) } else { compare(*b, *a) });
+            if first { nulls.into_iter().chain(present).collect() } else { present.into_iter().chain(nulls).collect() }
         })
     })
     .into())
+}
+
+/// ARRAY_SLICE(array, from, to): both inclusive, from 1; negative positions count from the end, 0 is 1.
+fn slice(call: &Call<'_>) -> Result<Bind> {
+    let item = item_of(call)?;
+    Ok(Plan::new(DataType::List(item_field(item)), |columns| {
+        let array = columns.array(0)?;
+        let list = array.as_list::<i32>();
+        let starts = columns.numbers::<Int64Type>(1)?;
+        let ends: Option<Numbers<Int64Type>> = if columns.len() > 2 { Some(columns.numbers(2)?) } else { None };
+        let missing = |row: usize| list.is_null(row) || starts.get(row).is_none() || ends.as_ref().is_some_and(|ends| ends.get(row).is_none());
+        let nulls: NullBuffer = (0..columns.rows).map(|row| !missing(row)).collect();
+        picked_rows(list, columns.rows, Some(nulls), |row| {
+            let all = range(list, row);
+            let length = all.len() as i64;
+            let from_end = |position: i64| if position < 0 { length + position + 1 } else { position };
+            let start = from_end(starts.get(row).unwrap_or(1)).max(1);
+            let end = from_end(ends.as_ref().map_or(Some(length), |ends| ends.get(row)).unwrap_or(length)).min(length);
+            if end < start { Vec::new() } else { (all.start + start as usize - 1..all.start + end as usize).collect() }
+        })
+    })
+    .into())
+}
+
+/// Elements joined by a text; nulls are left out, or replaced.
+fn join(call: &Call<'_>) -> Result<Bind> {
+    let texts = cast_to(call.args[0].clone(), &DataType::List(item_field(DataType::Utf8)).into(), call.mode())?;
+    let mut args = call.args.to_vec();
+    args[0] = texts;
+    let plan = Plan::new(DataType::Utf8, |columns| {
+        let array = columns.array(0)?;
+        let list = array.as_list::<i32>();
+        let items = list.values().as_string::<i32>();
+        let separators = columns.texts(1)?;
+        let fillers = if columns.len() > 2 { Some(columns.texts(2)?) } else { None };
+        collect_text(columns.rows, |row, out| {
+            let Some(separator) = separators.get(row).filter(|_| list.is_valid(row)) else { return Ok(None) };
+            let filler = fillers.as_ref().and_then(|fillers| fillers.get(row));
+            let mut first = true;
+            for place in range(list, row) {
+                let Some(text) = (if items.is_valid(place) { Some(items.value(place)) } else { filler }) else { continue };
+                if !first {
+                    out.push_str(separator);
+                }
+                first = false;
+                out.push_str(text);
+            }
+            Ok(Some(()))
+        })
+    });
+    Ok(Bind::Expr(plan.call(call.name, String::new(), args)))
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Combine {
+    Concat,
+    Union,
+    Intersect,
+    Except,
+}
+
+/// Elements of several arrays: (argument, place) of each, in order.
+fn combined(call: &Call<'_>, how: Combine) -> Result<Bind> {
+    let args = operators::unified(call.name, call.args.to_vec(), call.mode())?;
+    let data_type = args[0].data_type.clone();
+    let DataType::List(item) = data_type.clone() else { return plan_err!("{} takes arrays", call.name) };
+    let plan = Plan::new(DataType::List(item_field(item.data_type().clone())), move |columns| {
+        let arrays = (0..columns.len()).map(|index| columns.array(index)).collect::<Result<Vec<_>>>()?;
+        let lists: Vec<&ListArray> = arrays.iter().map(|array| array.as_list::<i32>()).collect();
+        let values: Vec<&dyn Array> = lists.iter().map(|list| list.values().as_ref()).collect();
+        let nulls = lists.iter().fold(None, |nulls: Option<NullBuffer>, list| NullBuffer::union(nulls.as_ref(), list.nulls()));
+        let mut compare = Vec::new();
+        for left in &values {
+            for right in &values {
+                compare.push(make_comparator(*left, *right, SortOptions::default())?);
+            }
+        }
+        let equal = |a: (usize, usize), b: (usize, usize)| compare[a.0 * values.len() + b.0](a.1, b.1).is_eq();
+        let (mut places, mut offsets) = (Vec::new(), vec![0_i32]);
+        for row in 0..columns.rows {
+            if nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row)) {
+                let begin = places.len();
+                let elements = |index: usize| range(lists[index], row).map(move |place| (index, place));
+                match how {
+                    Combine::Concat => (0..lists.len()).for_each(|index| places.extend(elements(index))),
+                    Combine::Union => {
+                        for element in (0..lists.len()).flat_map(elements) {
+                            if !places[begin..].iter().any(|known| equal(*known, element)) {
+                                places.push(element);
+                            }
+                        }
+                    }
+                    Combine::Intersect => {
+                        for element in elements(0) {
+                            if elements(1).any(|other| equal(element, other)) && !places[begin..].iter().any(|known| equal(*known, element)) {
+                                places.push(element);
+                            }
+                        }
+                    }
+                    Combine::Except => {
+                        // Each element of the second array takes one away.
+                        let mut taken: Vec<(usize, usize)> = elements(1).collect();
+                        for element in elements(0) {
+                            match taken.iter().position(|other| equal(element, *other)) {
+                                Some(at) => {
+                                    taken.swap_remove(at);
+                                }
+                                None => places.push(element),
+                            }
+                        }
+                    }
+                }
+            }
+            offsets.push(places.len() as i32);
+        }
+        let joined = interleave(&values, &places)?;
+        Ok(Arc::new(ListArray::try_new(item_field(item.data_type().clone()), OffsetBuffer::new(offsets.into()), joined, nulls)?))
+    });
+    Ok(Bind::Expr(plan.call(call.name, String::new(), args)))
+}
+
+fn grown(call: &Call<'_>, front: bool) -> Result<Bind> {
+    let args = with_value(call)?;
+    let data_type = args[0].data_type.clone();
+    let made = data_type.clone();
+    let plan = Plan::new(data_type, move |columns| {
+        let (array, value) = (columns.array(0)?, columns.array(1)?);
+        let list = array.as_list::<i32>();
+        let (mut places, mut offsets) = (Vec::new(), vec![0_i32]);
+        for row in 0..columns.rows {
+            if list.is_valid(row) {
+                places.extend(front.then_some((1, row)));
+                places.extend(range(list, row).map(|place| (0, place)));
+                places.extend((!front).then_some((1, row)));
+            }
+            offsets.push(places.len() as i32);
+        }
+        let DataType::List(item) = &made else { return plan_err!("no array") };
+        let values = interleave(&[list.values().as_ref(), value.as_ref()], &places)?;
+        Ok(Arc::new(ListArray::try_new(Arc::clone(item), OffsetBuffer::new(offsets.into()), values, list.nulls().cloned())?))
+    });
+    Ok(Bind::Expr(plan.call(call.name, String::new(), args)))
+}
+
+fn remove(call: &Call<'_>) -> Result<Bind> {
+    let args = with_value(call)?;
+    let plan = Plan::new(args[0].data_type.clone(), |columns| {
+        let (array, value) = (columns.array(0)?, columns.array(1)?);
+        let list = array.as_list::<i32>();
+        let equal = make_comparator(list.values(), &value, SortOptions::default())?;
+        picked_rows(list, columns.rows, list.nulls().cloned(), |row| {
+            let same = |place: &usize| match (list.values().is_null(*place), value.is_null(row)) {
+                (true, true) => true,
+                (false, false) => equal(*place, row).is_eq(),
+                _ => false,
+            };
+            range(list, row).filter(|place| !same(place)).collect()
+        })
+    });
+    Ok(Bind::Expr(plan.call(call.name, String::new(), args)))
 }

@@ -1,10 +1,8 @@
-//! Functions that write JSON: JSON_OBJECT, JSON_ARRAY, JSON_STRING, JSON_QUOTE, JSON.
-
-use std::{fmt::Write as _, sync::Arc};
+//! Functions that write JSON: JSON_OBJECT, JSON_ARRAY, JSON_STRING.
 
 use arrow::{
     array::{Array, ArrayRef, AsArray},
-    datatypes::DataType,
+    datatypes::{DataType, Float64Type, TimeUnit},
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use chrono_tz::Tz;
@@ -13,11 +11,14 @@ use datafusion::{
     logical_expr::Expr,
 };
 
-use super::{Bind, Call, Param, Spec};
+use super::{
+    Bind, Call, Param, Spec,
+    json_path::{Json, quote},
+};
 use crate::{
-    cast::render::{Writer, writer},
-    error::bad_row,
-    func::{Columns, Plan, Typed, collect_text},
+    cast::{cast_array, render},
+    func::{Bound, Plan, Typed, collect_text},
+    types::type_name,
 };
 
 use Param::{Any, Text};
@@ -25,246 +26,231 @@ use Param::{Any, Text};
 pub(super) const SPECS: &[Spec] = &[
     Spec { name: "JSON_OBJECT", params: &[Text], optional: 0, rest: Some(Any), bind: object },
     Spec { name: "JSON_ARRAY", params: &[Text], optional: 0, rest: Some(Any), bind: array },
-    Spec { name: "JSON_STRING", params: &[Any], optional: 0, rest: None, bind: |call| text(call, true) },
-    Spec { name: "JSON_QUOTE", params: &[Text], optional: 0, rest: None, bind: |call| text(call, false) },
+    Spec { name: "JSON_STRING", params: &[Any], optional: 0, rest: None, bind: string },
     Spec { name: "JSON", params: &[Text], optional: 0, rest: None, bind: |call| Ok(Bind::Expr(call.args[0].clone())) },
 ];
 
-const RAW: &str = "raw_json";
+const RAW: &str = "JSON_AS_IS";
 
-/// Text that is JSON already and stays so inside other JSON.
+/// Marks a value that is JSON already, so that a JSON function around it takes it in as it is.
 pub(crate) fn raw_json(value: Typed) -> Typed {
-    Plan::new(DataType::Utf8, |columns| columns.array(0)).call(RAW, String::new(), vec![value])
+    let plan = Plan::new(DataType::Utf8, |columns| columns.array(0));
+    // Not folded away: the mark is what counts. A constant inside is folded with the call around it.
+    plan.call(RAW, String::new(), vec![value])
 }
 
 fn is_raw(value: &Typed) -> bool {
-    matches!(&value.expr, Expr::ScalarFunction(call) if call.func.name() == RAW)
+    matches!(&value.expr, Expr::ScalarFunction(call) if call.func.name() == RAW && Bound::of(&call.func).is_some())
 }
 
-/// One argument's writer, and whether it is null at a row.
-struct Part {
-    array: ArrayRef,
-    step: usize,
-    write: Writer,
+/// How to write a column's values as JSON; nulls are for the caller.
+type Writer = Box<dyn Fn(usize, &mut String)>;
+
+fn writer(array: &ArrayRef, raw: bool, zone: Tz) -> Result<Writer> {
+    let (quoted, text) = match array.data_type() {
+        DataType::Utf8 if raw => {
+            let texts = array.as_string::<i32>().clone();
+            return Ok(Box::new(move |row, out| match Json::parse(texts.value(row)) {
+                Some(json) => json.write(out),
+                None => out.push_str("null"),
+            }));
+        }
+        DataType::Boolean => {
+            let flags = array.as_boolean().clone();
+            return Ok(Box::new(move |row, out| out.push_str(if flags.value(row) { "true" } else { "false" })));
+        }
+        DataType::Float32 | DataType::Float64 => {
+            let wide = arrow::compute::cast(array, &DataType::Float64)?;
+            let values = wide.as_primitive::<Float64Type>().clone();
+            let narrow = render::writer(array, zone)?;
+            return Ok(Box::new(move |row, out| {
+                let finite = values.value(row).is_finite();
+                let mut shown = String::new();
+                narrow(row, &mut shown);
+                if finite { out.push_str(&shown) } else { quote(&shown, out) }
+            }));
+        }
+        DataType::Binary => {
+            let bytes = array.as_binary::<i32>().clone();
+            return Ok(Box::new(move |row, out| quote(&STANDARD.encode(bytes.value(row)), out)));
+        }
+        DataType::Timestamp(unit, local) => {
+            let (ticks, unit, local) = (crate::cast::ticks(array)?, *unit, local.is_some());
+            return Ok(Box::new(move |row, out| iso(ticks.value(row), &unit, local, out)));
+        }
+        DataType::List(_) => {
+            let list = array.as_list::<i32>().clone();
+            let items = nullable(list.values(), zone)?;
+            return Ok(Box::new(move |row, out| {
+                let offsets = list.value_offsets();
+                joined(out, ('[', ']'), offsets[row]..offsets[row + 1], |index, out| items(index as usize, out));
+            }));
+        }
+        DataType::Map(..) => {
+            let map = array.as_map().clone();
+            let keys = cast_array(map.keys(), &DataType::Utf8.into(), crate::cast::Mode { zone, lenient: false })?.as_string::<i32>().clone();
+            let values = nullable(map.values(), zone)?;
+            return Ok(Box::new(move |row, out| {
+                let offsets = map.value_offsets();
+                joined(out, ('{', '}'), offsets[row]..offsets[row + 1], |index, out| {
+                    quote(keys.value(index as usize), out);
+                    out.push(':');
+                    values(index as usize, out);
+                });
+            }));
+        }
+        DataType::Struct(fields) => {
+            let columns = array.as_struct().columns().iter().map(|column| nullable(column, zone)).collect::<Result<Vec<_>>>()?;
+            let names: Vec<String> = fields.iter().map(|field| field.name().clone()).collect();
+            return Ok(Box::new(move |row, out| {
+                joined(out, ('{', '}'), 0..names.len() as i32, |index, out| {
+                    quote(&names[index as usize], out);
+                    out.push(':');
+                    columns[index as usize](row, out);
+                });
+            }));
+        }
+        DataType::Utf8 | DataType::Date32 | DataType::Time32(_) | DataType::Interval(_) => (true, render::writer(array, zone)?),
+        _ => (false, render::writer(array, zone)?),
+    };
+    if !quoted {
+        return Ok(text);
+    }
+    Ok(Box::new(move |row, out| {
+        let mut shown = String::new();
+        text(row, &mut shown);
+        quote(&shown, out);
+    }))
 }
 
-impl Part {
-    fn of(columns: &Columns<'_>, index: usize, raw: bool, zone: Tz) -> Result<Self> {
-        let (array, step) = columns.column(index)?;
-        let write = if raw { writer(&array, zone)? } else { json_writer(&array, zone)? };
-        Ok(Self { array, step, write })
-    }
-
-    fn is_null(&self, row: usize) -> bool {
-        let index = row * self.step;
-        self.array.is_null(index) || self.array.data_type() == &DataType::Null
-    }
-
-    fn write(&self, row: usize, out: &mut String) {
-        if self.is_null(row) {
+fn nullable(array: &ArrayRef, zone: Tz) -> Result<Writer> {
+    let (inner, nulls) = (writer(array, false, zone)?, array.logical_nulls());
+    Ok(Box::new(move |row, out| {
+        if nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
             out.push_str("null");
         } else {
-            (self.write)(row * self.step, out);
+            inner(row, out);
         }
+    }))
+}
+
+fn joined(out: &mut String, (open, close): (char, char), range: std::ops::Range<i32>, item: impl Fn(i32, &mut String)) {
+    out.push(open);
+    for (position, index) in range.enumerate() {
+        if position > 0 {
+            out.push(',');
+        }
+        item(index, out);
+    }
+    out.push(close);
+}
+
+/// `2020-01-01T10:11:12.5`, without zeros at the end.
+fn iso(ticks: i64, unit: &TimeUnit, local: bool, out: &mut String) {
+    let mut shown = String::new();
+    render::timestamp(ticks, unit, Tz::UTC, &mut shown);
+    let shown = shown.replacen(' ', "T", 1);
+    let short = if shown.contains('.') { shown.trim_end_matches('0').trim_end_matches('.') } else { &shown };
+    quote(&if local { format!("{short}Z") } else { short.to_owned() }, out);
+}
+
+fn writable(call: &Call<'_>, values: &[Typed]) -> Result<()> {
+    match values.iter().find(|value| matches!(value.data_type, DataType::Interval(_))) {
+        Some(value) => plan_err!("{} cannot write {}", call.name, type_name(&value.data_type)),
+        None => Ok(()),
     }
 }
 
-fn parts(columns: &Columns<'_>, raw: &[bool], zone: Tz) -> Result<Vec<Part>> {
-    raw.iter().enumerate().map(|(index, raw)| Part::of(columns, index + 1, *raw, zone)).collect()
-}
-
+/// JSON_OBJECT(nulls, key, value, …).
 fn object(call: &Call<'_>) -> Result<Bind> {
-    let (absent, zone) = (call.constant(0) == Some("ABSENT"), call.zone());
-    if call.args.len() % 2 == 0 {
-        return plan_err!("JSON_OBJECT takes keys with values: JSON_OBJECT('k' VALUE v)");
+    let [_, pairs @ ..] = call.args else { return plan_err!("JSON_OBJECT takes KEY … VALUE …") };
+    writable(call, pairs)?;
+    if pairs.len() % 2 != 0 {
+        return plan_err!("JSON_OBJECT takes pairs: KEY … VALUE …");
     }
-    if let Some(key) = call.args.iter().skip(1).step_by(2).find(|key| key.data_type != DataType::Utf8) {
-        return plan_err!("JSON_OBJECT: a key is a text, got {}", crate::types::type_name(&key.data_type));
+    if let Some(key) = pairs.iter().step_by(2).find(|key| key.data_type != DataType::Utf8) {
+        return plan_err!("JSON_OBJECT: a key is a text, got {}", type_name(&key.data_type));
     }
-    let raw: Vec<bool> = call.args[1..].iter().map(is_raw).collect();
+    let absent = call.constant(0) == Some("ABSENT");
+    let raw: Vec<bool> = pairs.iter().map(is_raw).collect();
+    let zone = call.zone();
     let plan = Plan::new(DataType::Utf8, move |columns| {
-        let parts = parts(columns, &raw, zone)?;
+        let keys = (1..columns.len()).step_by(2).map(|index| columns.texts(index)).collect::<Result<Vec<_>>>()?;
+        let values = (2..columns.len()).step_by(2).map(|index| columns.array(index)).collect::<Result<Vec<_>>>()?;
+        let writers = values.iter().zip(raw.iter().skip(1).step_by(2)).map(|(array, raw)| writer(array, *raw, zone)).collect::<Result<Vec<_>>>()?;
         collect_text(columns.rows, |row, out| {
             out.push('{');
-            let before = out.len();
-            for pair in parts.chunks_exact(2) {
-                let [key, value] = pair else { continue };
-                if key.is_null(row) {
-                    return Err(bad_row("JSON_OBJECT: a key is null"));
-                }
-                if absent && value.is_null(row) {
+            let mut first = true;
+            for (index, key) in keys.iter().enumerate() {
+                let Some(key) = key.get(row) else { return Err(crate::error::bad_row("JSON_OBJECT: a key is null")) };
+                let null = is_null(&values[index], row);
+                if null && absent {
                     continue;
                 }
-                if out.len() > before {
+                if !first {
                     out.push(',');
                 }
-                key.write(row, out);
+                first = false;
+                quote(key, out);
                 out.push(':');
-                value.write(row, out);
+                if null { out.push_str("null") } else { writers[index](row, out) }
             }
             out.push('}');
             Ok(Some(()))
         })
     });
-    Ok(plan.fallible().into())
+    Ok(if pairs.iter().step_by(2).all(|key| key.text().is_some()) { plan } else { plan.fallible() }.into())
 }
 
+fn is_null(array: &ArrayRef, row: usize) -> bool {
+    array.data_type() == &DataType::Null || array.is_null(row)
+}
+
+/// JSON_ARRAY(nulls, value, …).
 fn array(call: &Call<'_>) -> Result<Bind> {
-    let (absent, zone) = (call.constant(0) == Some("ABSENT"), call.zone());
-    let raw: Vec<bool> = call.args[1..].iter().map(is_raw).collect();
-    let plan = Plan::new(DataType::Utf8, move |columns| {
-        let parts = parts(columns, &raw, zone)?;
+    let [_, values @ ..] = call.args else { return plan_err!("JSON_ARRAY takes values") };
+    writable(call, values)?;
+    let absent = call.constant(0) == Some("ABSENT");
+    let raw: Vec<bool> = values.iter().map(is_raw).collect();
+    let zone = call.zone();
+    Ok(Plan::new(DataType::Utf8, move |columns| {
+        let values = (1..columns.len()).map(|index| columns.array(index)).collect::<Result<Vec<_>>>()?;
+        let writers = values.iter().zip(&raw).map(|(array, raw)| writer(array, *raw, zone)).collect::<Result<Vec<_>>>()?;
         collect_text(columns.rows, |row, out| {
             out.push('[');
-            let before = out.len();
-            for value in &parts {
-                if absent && value.is_null(row) {
+            let mut first = true;
+            for (value, write) in values.iter().zip(&writers) {
+                let null = is_null(value, row);
+                if null && absent {
                     continue;
                 }
-                if out.len() > before {
+                if !first {
                     out.push(',');
                 }
-                value.write(row, out);
+                first = false;
+                if null { out.push_str("null") } else { write(row, out) }
             }
             out.push(']');
-            Ok(Some(()))
-        })
-    });
-    Ok(plan.into())
-}
-
-/// A value as JSON; null stays null.
-fn text(call: &Call<'_>, any: bool) -> Result<Bind> {
-    let (zone, raw) = (call.zone(), any && is_raw(&call.args[0]));
-    Ok(Plan::new(DataType::Utf8, move |columns| {
-        let part = Part::of(columns, 0, raw, zone)?;
-        collect_text(columns.rows, |row, out| {
-            if part.is_null(row) {
-                return Ok(None);
-            }
-            part.write(row, out);
             Ok(Some(()))
         })
     })
     .into())
 }
 
-/// A text in JSON's quotes.
-fn quoted(text: &str, out: &mut String) {
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{c}' => out.push_str("\\f"),
-            c if c < ' ' => {
-                let _ = write!(out, "\\u{:04X}", u32::from(c));
+/// A value as JSON; null stays null.
+fn string(call: &Call<'_>) -> Result<Bind> {
+    writable(call, call.args)?;
+    let (raw, zone) = (is_raw(&call.args[0]), call.zone());
+    Ok(Plan::new(DataType::Utf8, move |columns| {
+        let value = columns.array(0)?;
+        let write = writer(&value, raw, zone)?;
+        collect_text(columns.rows, |row, out| {
+            if is_null(&value, row) {
+                return Ok(None);
             }
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-}
-
-/// How the values of a column stand in JSON.
-fn json_writer(array: &ArrayRef, zone: Tz) -> Result<Writer> {
-    Ok(match array.data_type() {
-        DataType::Boolean => {
-            let flags = array.as_boolean().clone();
-            Box::new(move |row, out| out.push_str(if flags.value(row) { "true" } else { "false" }))
-        }
-        DataType::Int8 | DataType::Int16 | DataType::Int32 | DataType::Int64 | DataType::Decimal128(..) => writer(array, zone)?,
-        DataType::Float32 | DataType::Float64 => {
-            let write = writer(array, zone)?;
-            Box::new(move |row, out| {
-                let start = out.len();
-                write(row, out);
-                // NaN and the infinities have no form in JSON but as texts.
-                if out[start..].ends_with(|c: char| c.is_ascii_alphabetic()) {
-                    let word = out.split_off(start);
-                    quoted(&word, out);
-                }
-            })
-        }
-        DataType::Binary => {
-            let bytes = array.as_binary::<i32>().clone();
-            Box::new(move |row, out| {
-                out.push('"');
-                STANDARD.encode_string(bytes.value(row), out);
-                out.push('"');
-            })
-        }
-        DataType::List(_) => {
-            let list = array.as_list::<i32>().clone();
-            let (items, write) = (Arc::clone(list.values()), json_writer(list.values(), zone)?);
-            Box::new(move |row, out| {
-                out.push('[');
-                let (start, end) = (list.value_offsets()[row] as usize, list.value_offsets()[row + 1] as usize);
-                for item in start..end {
-                    if item > start {
-                        out.push(',');
-                    }
-                    write_or_null(&items, &write, item, out);
-                }
-                out.push(']');
-            })
-        }
-        DataType::Map(..) => {
-            let map = array.as_map().clone();
-            let (keys, values) = (writer(map.keys(), zone)?, json_writer(map.values(), zone)?);
-            Box::new(move |row, out| {
-                out.push('{');
-                let (start, end) = (map.value_offsets()[row] as usize, map.value_offsets()[row + 1] as usize);
-                for entry in start..end {
-                    if entry > start {
-                        out.push(',');
-                    }
-                    let mut key = String::new();
-                    keys(entry, &mut key);
-                    quoted(&key, out);
-                    out.push(':');
-                    write_or_null(map.values(), &values, entry, out);
-                }
-                out.push('}');
-            })
-        }
-        DataType::Struct(_) => {
-            let row_array = array.as_struct().clone();
-            let fields = row_array.column_names().into_iter().zip(row_array.columns()).map(|(name, column)| Ok((name.to_owned(), Arc::clone(column), json_writer(column, zone)?)));
-            let fields = fields.collect::<Result<Vec<_>>>()?;
-            Box::new(move |row, out| {
-                out.push('{');
-                for (position, (name, column, write)) in fields.iter().enumerate() {
-                    if position > 0 {
-                        out.push(',');
-                    }
-                    quoted(name, out);
-                    out.push(':');
-                    write_or_null(column, write, row, out);
-                }
-                out.push('}');
-            })
-        }
-        data_type => {
-            let point = matches!(data_type, DataType::Timestamp(..));
-            let write = writer(array, zone)?;
-            Box::new(move |row, out| {
-                let mut text = String::new();
-                write(row, &mut text);
-                quoted(&if point { text.replacen(' ', "T", 1) } else { text }, out);
-            })
-        }
+            write(row, out);
+            Ok(Some(()))
+        })
     })
-}
-
-fn write_or_null(array: &ArrayRef, write: &Writer, row: usize, out: &mut String) {
-    if array.is_null(row) || array.data_type() == &DataType::Null {
-        out.push_str("null");
-    } else {
-        write(row, out);
-    }
+    .into())
 }

@@ -347,14 +347,18 @@ fn difference(call: &Call<'_>) -> Result<Bind> {
     .into())
 }
 
-/// Whole months: the last one counts once its day and time of day are reached; a month's end reaches every later day.
+/// Whole months, counted as Calcite does: days first, then one less if the time of day of the last is not reached.
 fn months_between(from: i64, to: i64) -> i64 {
-    let (start, end) = (date_of(from.div_euclid(DAY_MS)), date_of(to.div_euclid(DAY_MS)));
-    let mut months = (end.year - start.year) * 12 + i64::from(end.month) - i64::from(start.month);
-    let reached = |months: i64| add_months(from.div_euclid(DAY_MS), months) * DAY_MS + from.rem_euclid(DAY_MS);
-    if to >= from && reached(months) > to {
-        months -= 1;
-    } else if to < from && reached(months) < to {
+    let ((from_day, from_clock), (to_day, to_clock)) =
+        ((from.div_euclid(DAY_MS), from.rem_euclid(DAY_MS)), (to.div_euclid(DAY_MS), to.rem_euclid(DAY_MS)));
+    let months = if to_day < from_day { -months_up(to_day, from_day) } else { months_up(from_day, to_day) };
+    if add_months(from_day, months) == to_day && to_clock < from_clock { months - 1 } else { months }
+}
+
+fn months_up(from: i64, to: i64) -> i64 {
+    // No month is longer than 31 days, so this is never too much.
+    let mut months = (to - from) / 31;
+    while add_months(from, months) < to && add_months(from, months + 1) <= to {
         months += 1;
     }
     months
@@ -374,6 +378,7 @@ mod tests {
         assert_eq!(months_between(at(2020, 1, 31), at(2020, 3, 1)), 1);
         assert_eq!(months_between(at(2016, 2, 29), at(2020, 2, 28)) / 12, 3);
         assert_eq!(months_between(at(2020, 3, 31), at(2020, 2, 29)), -1);
+        assert_eq!(months_between(at(2020, 3, 31) + 1, at(2020, 2, 29)), -2);
         assert_eq!(months_between(at(2020, 1, 1), at(2020, 1, 1)), 0);
     }
 

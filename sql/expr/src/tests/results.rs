@@ -10,8 +10,12 @@ use arrow::{
     datatypes::{DataType, Field, Schema},
 };
 use datafusion::{
-    common::DFSchema,
-    logical_expr::ExprSchemable,
+    common::{
+        DFSchema,
+        tree_node::{Transformed, TreeNode},
+    },
+    logical_expr::{Expr, ExprSchemable},
+    physical_expr::aggregate::AggregateExprBuilder,
     sql::sqlparser::parser::Parser,
 };
 
@@ -130,6 +134,68 @@ fn conditions_have_three_values() {
         ("GREATEST(i, 3)", "7 | 3 | ∅ INT"),
         ("i IS NOT DISTINCT FROM NULL", "FALSE | FALSE | TRUE BOOLEAN"),
     ]);
+}
+
+/// The value of an expression of aggregates over all rows, and its type.
+fn aggregated(sql: &str) -> String {
+    let batch = batch();
+    let schema = DFSchema::try_from(batch.schema().as_ref().clone()).expect("distinct names");
+    let dialect = FlinkDialect::default();
+    let ast = Parser::new(&dialect).try_with_sql(sql).and_then(|mut parser| parser.parse_expr()).expect("an expression");
+    let expr = match Session::default().translate(&ast, &schema) {
+        Ok(expr) => expr,
+        Err(error) => return error.strip_backtrace().trim_start_matches("Error during planning: ").to_owned(),
+    };
+    let found = expr.get_type(&schema).expect("a type");
+    let value = expr
+        .transform_up(|node| {
+            let Expr::AggregateFunction(call) = &node else { return Ok(Transformed::no(node)) };
+            let rows = match &call.params.filter {
+                Some(filter) => {
+                    let keep = physical(filter, &schema)?.evaluate(&batch)?.into_array(batch.num_rows())?;
+                    arrow::compute::filter_record_batch(&batch, arrow::array::AsArray::as_boolean(&keep))?
+                }
+                None => batch.clone(),
+            };
+            let args = call.params.args.iter().map(|arg| physical(arg, &schema)).collect::<datafusion::common::Result<Vec<_>>>()?;
+            let columns = args.iter().map(|arg| arg.evaluate(&rows)?.into_array(rows.num_rows())).collect::<datafusion::common::Result<Vec<_>>>()?;
+            let function = AggregateExprBuilder::new(Arc::clone(&call.func), args).schema(batch.schema()).alias("value").build()?;
+            let mut accumulator = function.create_accumulator()?;
+            accumulator.update_batch(&columns)?;
+            Ok(Transformed::yes(Expr::Literal(accumulator.evaluate()?, None)))
+        })
+        .and_then(|expr| crate::fold(expr.data));
+    match value {
+        Ok(Expr::Literal(value, _)) => {
+            assert_eq!(value.data_type(), found, "{sql}: the value has the type that was planned");
+            format!("{value} {}", type_name(&found))
+        }
+        other => format!("{other:?}"),
+    }
+}
+
+#[test]
+fn aggregates_have_flinks_types() {
+    let check = |sql: &str, expected: &str| assert_eq!(aggregated(sql), expected, "{sql}");
+    check("SUM(i)", "0 INT");
+    check("SUM(d)", "Some(123455),38,4 DECIMAL(38, 4)");
+    check("AVG(b)", "4499999999 BIGINT");
+    check("AVG(d)", "Some(6172750),38,6 DECIMAL(38, 6)");
+    check("AVG(x)", "1.25 DOUBLE");
+    check("COUNT(*)", "3 BIGINT");
+    check("COUNT(s)", "2 BIGINT");
+    check("SUM(i) FILTER (WHERE i > 0)", "7 INT");
+    check("MIN(s)", " Hello, Wörld  STRING");
+    check("STDDEV_POP(x)", "1.25 DOUBLE");
+    check("VAR_SAMP(x)", "3.125 DOUBLE");
+    check("LISTAGG(s, '|')", " Hello, Wörld |a,b,,c STRING");
+    check("LISTAGG(CAST(i AS STRING))", "7,-7 STRING");
+    check("FIRST_VALUE(s)", " Hello, Wörld  STRING");
+    check("LAST_VALUE(i)", "-7 INT");
+    check("CAST(SUM(i) AS DOUBLE) / COUNT(*)", "0 DOUBLE");
+    check("SUM(s)", "SUM takes a number, got STRING");
+    check("APPROX_COUNT_DISTINCT(s)", "2 BIGINT");
+    check("APPROX_PERCENTILE_CONT(x, 0.5)", "1.25 DOUBLE");
 }
 
 #[test]

@@ -1,0 +1,3 @@
+//! Expressions from text to rows.
+
+mod results;
