@@ -279,7 +279,7 @@ fn unescape(raw: &str) -> Option<String> {
             'f' => out.push('\u{c}'),
             c @ ('"' | '\\' | '/') => out.push(c),
             'u' => {
-                let mut unit = |rest: &mut std::str::Chars<'_>| u32::from_str_radix(&rest.by_ref().take(4).collect::<String>(), 16).ok();
+                let unit = |rest: &mut std::str::Chars<'_>| u32::from_str_radix(&rest.by_ref().take(4).collect::<String>(), 16).ok();
                 let first = unit(&mut rest)?;
                 if (0xD800..0xDC00).contains(&first) {
                     let mut ahead = rest.clone();
