@@ -196,6 +196,12 @@ fn aggregates_have_flinks_types() {
     check("SUM(s)", "SUM takes a number, got STRING");
     check("APPROX_COUNT_DISTINCT(s)", "2 BIGINT");
     check("APPROX_PERCENTILE_CONT(x, 0.5)", "1.25 DOUBLE");
+    check("MEDIAN(x)", "1.25 DOUBLE");
+    check("COUNT(DISTINCT s)", "2 BIGINT");
+    check("BIT_AND(i)", "1 INT");
+    check("APPROX_PERCENTILE_CONT(d, 0.5)", "6.17275 DOUBLE");
+    check("CORR(x, i)", "1 DOUBLE");
+    check("BOOL_AND(f)", "false BOOLEAN");
 }
 
 #[test]
