@@ -144,7 +144,7 @@ impl Shared {
                 partitions.extend(list);
                 tracing::info!(partitions = partitions.len(), "group gave partitions");
             }
-            Assignment::Taken(list) => list.iter().for_each(|partition| drop(partitions.remove(partition))),
+            Assignment::Taken(list) => partitions.retain(|partition| !list.contains(partition)),
             Assignment::Lost => partitions.clear(),
         }
         drop(held);
