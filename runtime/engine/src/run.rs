@@ -9,7 +9,7 @@ use std::{
     path::PathBuf,
     sync::{
         Arc, OnceLock,
-        atomic::AtomicU64,
+        atomic::{AtomicU64, AtomicUsize},
     },
     thread,
     time::Duration,
@@ -273,6 +273,7 @@ impl Start<'_> {
         let workers = self.plan.workers;
         let threads: Threads = Arc::new((0..workers).map(|_| OnceLock::new()).collect());
         let limits = Limits { rows: self.settings.exchange_rows, bytes: self.settings.exchange_bytes };
+        let started = Arc::new(AtomicUsize::new(0));
         let (events, heard) = unbounded();
         let mut orders = Vec::new();
         let mut made = Vec::new();
@@ -304,6 +305,7 @@ impl Start<'_> {
                 orders: ordered,
                 events: events.clone(),
                 threads: Arc::clone(&threads),
+                started: Arc::clone(&started),
                 chain,
                 sources: self.sources(worker)?,
                 letter_sinks,

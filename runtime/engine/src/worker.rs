@@ -4,12 +4,15 @@
 //! queue is full, and between injecting a barrier and its passing of the last node.
 
 use std::{
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     thread,
     time::Duration,
 };
 
-use crossbeam_channel::{Receiver, Sender, TryRecvError};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError};
 use pelton_core::{
     error::{Result, RuntimeError},
     position::Epoch,
@@ -53,6 +56,8 @@ pub(crate) struct Worker {
     pub(crate) orders: Receiver<Order>,
     pub(crate) events: Sender<Event>,
     pub(crate) threads: Threads,
+    /// How many workers know their splits.
+    pub(crate) started: Arc<AtomicUsize>,
     // Changing.
     pub(crate) chain: Chain,
     pub(crate) sources: Vec<SourceDriver>,
@@ -76,6 +81,9 @@ impl Worker {
         // Set once: each worker has its own cell.
         let _ = self.threads[self.worker].set(thread::current());
         self.chain.open(self.memory)?;
+        if !self.start_together()? {
+            return Ok(());
+        }
         loop {
             loop {
                 match self.orders.try_recv() {
@@ -114,6 +122,29 @@ impl Worker {
                 self.wait(now, may_poll);
             }
         }
+    }
+
+    /// Learns the first splits and waits until every worker knows its own: sources without any have then said that they
+    /// hold no watermark back, so that whether a row of a single split is late does not depend on how threads start.
+    /// `false`: the job is being torn down.
+    fn start_together(&mut self) -> Result<bool> {
+        let now = self.clock.now();
+        for source in &mut self.sources {
+            source.follow_changes(&mut self.chain, now)?;
+        }
+        self.started.fetch_add(1, Ordering::AcqRel);
+        while self.started.load(Ordering::Acquire) < self.workers {
+            match self.orders.recv_timeout(WAIT_SHORT) {
+                // With a short interval the first checkpoint may begin before every worker has started.
+                Ok(Order::Checkpoint { epoch, is_last }) => self.begin(epoch, is_last)?,
+                Ok(Order::Commit(epoch)) => self.commit(epoch)?,
+                Ok(Order::Close) => return self.close().map(|()| false),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Ok(false),
+            }
+        }
+        while self.chain.read_inlets()? {}
+        Ok(true)
     }
 
     fn say(&self, event: Event) {

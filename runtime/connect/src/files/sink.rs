@@ -3,9 +3,11 @@
 //! While it is written a part is hidden: `.part-RUN-EPOCH-WORKER-N.ENDING`. `prepare` brings its bytes to the disk,
 //! `commit` renames it to the same name without the dot. After a crash the parts that the last durable epoch prepared
 //! are renamed, and every other hidden part of the same run is removed: its rows will be written again. A part that is
-//! visible is never written to, replaced or removed.
+//! visible is never written to, replaced or removed. Records that a router sent to a topic go to parts in a sub-folder
+//! of the topic's name.
 
 use std::{
+    collections::BTreeMap,
     fs::{self, File},
     io::{self, BufWriter, Write},
     path::{Path, PathBuf},
@@ -39,8 +41,9 @@ pub(crate) struct FileSink {
     /// The epoch that rows written now belong to.
     epoch: Epoch,
     parts_begun: u64,
-    open: Option<Part>,
-    /// Closed parts of the current epoch, by visible name.
+    /// Parts being written, by sub-folder; the folder itself is the empty one.
+    open: BTreeMap<String, Part>,
+    /// Closed parts of the current epoch, by visible name, sub-folder included.
     closed: Vec<String>,
     /// Prepared, not yet committed.
     prepared: Vec<(Epoch, Vec<String>)>,
@@ -81,32 +84,38 @@ impl FileSink {
             file_bytes_max: options.bytes("sink.rolling-policy.file-size")?.unwrap_or(FILE_BYTES_MAX),
             epoch: Epoch(1),
             parts_begun: 0,
-            open: None,
+            open: BTreeMap::new(),
             closed: Vec::new(),
             prepared: Vec::new(),
         })
     }
 
     fn hidden(&self, name: &str) -> PathBuf {
-        self.folder.join(format!(".{name}"))
+        match name.rsplit_once('/') {
+            Some((sub_folder, name)) => self.folder.join(sub_folder).join(format!(".{name}")),
+            None => self.folder.join(format!(".{name}")),
+        }
     }
 
     fn fault(&self, verb: &str, path: &Path, error: &io::Error) -> RuntimeError {
         RuntimeError::Storage { action: format!("{verb} {}", path.display()), reason: error.to_string() }
     }
 
-    fn begin_part(&mut self) -> Result<&mut Part> {
-        fs::create_dir_all(&self.folder).map_err(|error| self.fault("create folder", &self.folder, &error))?;
-        let name = format!("part-{}-{}-{}-{}{}", self.run, self.epoch, self.worker, self.parts_begun, self.ending);
+    fn begin_part(&mut self, sub_folder: &str) -> Result<()> {
+        let folder = self.folder.join(sub_folder);
+        fs::create_dir_all(&folder).map_err(|error| self.fault("create folder", &folder, &error))?;
+        let slash = if sub_folder.is_empty() { "" } else { "/" };
+        let name = format!("{sub_folder}{slash}part-{}-{}-{}-{}{}", self.run, self.epoch, self.worker, self.parts_begun, self.ending);
         self.parts_begun += 1;
         let path = self.hidden(&name);
         let file = File::create(&path).map_err(|error| self.fault("create", &path, &error))?;
-        Ok(self.open.insert(Part { name, writer: BufWriter::with_capacity(1 << 18, file), bytes: 0 }))
+        self.open.insert(sub_folder.to_owned(), Part { name, writer: BufWriter::with_capacity(1 << 18, file), bytes: 0 });
+        Ok(())
     }
 
-    /// Closes the open part; its bytes are on the disk afterwards.
-    fn close_part(&mut self) -> Result<()> {
-        let Some(part) = self.open.take() else { return Ok(()) };
+    /// Closes the open part of a sub-folder; its bytes are on the disk afterwards.
+    fn close_part(&mut self, sub_folder: &str) -> Result<()> {
+        let Some(part) = self.open.remove(sub_folder) else { return Ok(()) };
         let path = self.hidden(&part.name);
         let file = part.writer.into_inner().map_err(|error| self.fault("write", &path, error.error()))?;
         file.sync_all().map_err(|error| self.fault("flush", &path, &error))?;
@@ -140,14 +149,24 @@ impl FileSink {
 
     /// Removes hidden parts of this run that `mine` picks.
     fn remove_hidden(&self, mine: impl Fn(&str) -> bool) -> Result<()> {
-        let entries = match fs::read_dir(&self.folder) {
+        self.remove_hidden_in(&self.folder, &mine)?;
+        for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                self.remove_hidden_in(&entry.path(), &mine)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn remove_hidden_in(&self, folder: &Path, mine: &impl Fn(&str) -> bool) -> Result<()> {
+        let entries = match fs::read_dir(folder) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            Err(error) => return Err(self.fault("list", &self.folder, &error)),
+            Err(error) => return Err(self.fault("list", folder, &error)),
         };
         let prefix = format!(".part-{}-", self.run);
         for entry in entries {
-            let entry = entry.map_err(|error| self.fault("list", &self.folder, &error))?;
+            let entry = entry.map_err(|error| self.fault("list", folder, &error))?;
             let name = entry.file_name();
             if let Some(rest) = name.to_string_lossy().strip_prefix(&prefix)
                 && mine(rest)
@@ -191,14 +210,16 @@ impl Sink for FileSink {
 
     fn write_records(&mut self, records: &OutputRecords) -> Result<Vec<(u32, String)>> {
         let limit = self.file_bytes_max;
-        for value in records.values.iter().flatten() {
-            if self.open.as_ref().is_some_and(|part| part.bytes >= limit) {
-                self.close_part()?;
+        for (row, value) in records.values.iter().enumerate() {
+            let Some(value) = value else { continue };
+            let sub_folder = records.topics.get(row).and_then(Option::as_deref).map(folder_name).unwrap_or_default();
+            if self.open.get(&sub_folder).is_some_and(|part| part.bytes >= limit) {
+                self.close_part(&sub_folder)?;
             }
-            let part = match &mut self.open {
-                Some(part) => part,
-                None => self.begin_part()?,
-            };
+            if !self.open.contains_key(&sub_folder) {
+                self.begin_part(&sub_folder)?;
+            }
+            let Some(part) = self.open.get_mut(&sub_folder) else { continue };
             part.bytes += value.len() as u64 + 1;
             if let Err(error) = part.writer.write_all(value).and_then(|()| part.writer.write_all(b"\n")) {
                 let path = self.folder.clone();
@@ -209,7 +230,10 @@ impl Sink for FileSink {
     }
 
     fn prepare(&mut self, epoch: Epoch) -> Result<Prepared> {
-        self.close_part()?;
+        let sub_folders: Vec<String> = self.open.keys().cloned().collect();
+        for sub_folder in &sub_folders {
+            self.close_part(sub_folder)?;
+        }
         let names = std::mem::take(&mut self.closed);
         if !names.is_empty() {
             self.sync_folder()?;
@@ -229,6 +253,16 @@ impl Sink for FileSink {
             any = true;
         }
         if any { self.sync_folder() } else { Ok(()) }
+    }
+}
+
+/// A topic as the name of a folder: what could lead elsewhere or hide it becomes `_`.
+fn folder_name(topic: &str) -> String {
+    let safe = |c: char| if c.is_alphanumeric() || matches!(c, '.' | '_' | '-') { c } else { '_' };
+    let name: String = topic.chars().map(safe).collect();
+    match name.strip_prefix('.') {
+        Some(rest) => format!("_{rest}"),
+        None => name,
     }
 }
 
@@ -332,6 +366,26 @@ mod tests {
             sink.commit(Epoch(1)).expect("commit");
         }
         assert_eq!(visible(folder.path()), ["first", "second"]);
+    }
+
+    #[test]
+    fn records_with_a_topic_go_to_its_folder_and_are_recovered_there() {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let mut crashed = sink(folder.path(), "run", &[]);
+        crashed.recover(Epoch(0), &[]).expect("recover");
+        let mut records = OutputRecords::default();
+        for (value, topic) in [("1", "ai.code"), ("2", "../x"), ("3", "ai.code")] {
+            records.values.push(Some(value.as_bytes()));
+            records.topics.push(Some(topic.into()));
+        }
+        crashed.write_records(&records).expect("write");
+        let durable = crashed.prepare(Epoch(1)).expect("prepare");
+        crashed.write_records(&records).expect("write");
+        drop(crashed);
+        sink(folder.path(), "run", &[]).recover(Epoch(1), &[durable]).expect("recover");
+        assert_eq!(visible(&folder.path().join("ai.code")), ["1", "3"]);
+        assert_eq!(visible(&folder.path().join("_._x")), ["2"]);
+        assert_eq!(fs::read_dir(folder.path().join("ai.code")).expect("folder").count(), 1);
     }
 
     #[test]
