@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 
-use arrow::{array::RecordBatch, datatypes::SchemaRef};
+use arrow::{
+    array::RecordBatch,
+    datatypes::SchemaRef,
+    json::{WriterBuilder, writer::LineDelimited},
+};
 use pelton_core::{
     dead_letter::DeadLetter,
     error::Result,
@@ -48,7 +52,7 @@ impl Operator for CalcOperator {
 /// A dead letter for a row made inside the job.
 pub(crate) fn row_letter(step: &str, row: &RecordBatch, reason: String) -> DeadLetter {
     let mut json = Vec::new();
-    let mut writer = arrow::json::LineDelimitedWriter::new(&mut json);
+    let mut writer = WriterBuilder::new().with_explicit_nulls(true).build::<_, LineDelimited>(&mut json);
     let written = writer.write(row).and_then(|()| writer.finish());
     if written.is_err() {
         json.clear();

@@ -5,11 +5,14 @@ use std::sync::Arc;
 use arrow::{
     array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, new_null_array},
     compute::filter_record_batch,
-    datatypes::SchemaRef,
+    datatypes::{DataType, Field, Schema, SchemaRef},
 };
-use pelton_core::error::Result;
+use pelton_core::{dead_letter::DeadLetter, error::Result};
 
-use crate::expressions::{Expression, conform, evaluate, internal};
+use crate::{
+    calc::row_letter,
+    expressions::{Expression, Projector, conform, internal},
+};
 
 /// Which rows survive without a partner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,13 +70,55 @@ pub(crate) fn key_columns(batch: &RecordBatch, keys: &[JoinKey], side: usize) ->
     (columns, joinable)
 }
 
+/// The condition of a join besides its keys and times.
+#[derive(Debug, Clone)]
+pub(crate) struct Residual {
+    condition: Projector,
+    step: &'static str,
+}
+
+impl Residual {
+    pub(crate) fn new(condition: Expression, step: &'static str) -> Self {
+        let schema = Arc::new(Schema::new(vec![Field::new("condition", DataType::Boolean, true)]));
+        Self { condition: Projector { predicate: None, exprs: vec![condition], schema }, step }
+    }
+
+    /// Which rows it keeps. A pair on which it fails is no pair, and a dead letter.
+    fn mask(&self, pairs: &RecordBatch, dead_letters: &mut Vec<DeadLetter>) -> Result<BooleanArray> {
+        let found = self.condition.apply(pairs)?;
+        let mask = found.batch.column(0).as_boolean();
+        if found.failures.is_empty() {
+            return Ok(mask.clone());
+        }
+        let mut all = vec![false; pairs.num_rows()];
+        for (position, row) in found.origin.iter().flat_map(|origin| origin.values()).enumerate() {
+            all[*row as usize] = mask.is_valid(position) && mask.value(position);
+        }
+        for failure in found.failures {
+            dead_letters.push(row_letter(self.step, &pairs.slice(failure.row as usize, 1), failure.reason));
+        }
+        Ok(all.into())
+    }
+}
+
+/// Left and right columns side by side, nullable.
+pub(crate) fn pair_schema(left: &SchemaRef, right: &SchemaRef) -> SchemaRef {
+    let fields: Vec<_> = left.fields().iter().chain(right.fields()).map(|field| field.as_ref().clone().with_nullable(true)).collect();
+    Arc::new(Schema::new(fields))
+}
+
 /// Pairs as rows of both sides' columns; which of them the residual condition keeps.
-pub(crate) fn pairs(left: &RecordBatch, right: &RecordBatch, residual: Option<&Expression>, schema: &SchemaRef) -> Result<(RecordBatch, Option<BooleanArray>)> {
+pub(crate) fn pairs(
+    left: &RecordBatch,
+    right: &RecordBatch,
+    residual: Option<&Residual>,
+    schema: &SchemaRef,
+    dead_letters: &mut Vec<DeadLetter>,
+) -> Result<(RecordBatch, Option<BooleanArray>)> {
     let columns: Vec<_> = left.columns().iter().chain(right.columns()).cloned().collect();
     let batch = shaped(columns, left.num_rows(), schema)?;
-    let Some(residual) = residual else { return Ok((batch, None)) };
-    let mask = evaluate(residual, &batch).map_err(|error| internal("join condition", &error.find_root()))?;
-    Ok((batch, Some(mask.as_boolean().clone())))
+    let mask = residual.map(|residual| residual.mask(&batch, dead_letters)).transpose()?;
+    Ok((batch, mask))
 }
 
 /// The rows that a mask keeps.
@@ -84,18 +129,16 @@ pub(crate) fn masked(batch: &RecordBatch, mask: Option<&BooleanArray>) -> Result
     }
 }
 
-/// Rows of one side with nulls for the other, or alone if the output has only the left columns.
+/// Rows of one side with nulls for the other.
 pub(crate) fn padded(rows: &RecordBatch, side: usize, other: &SchemaRef, schema: &SchemaRef) -> Result<RecordBatch> {
     let count = rows.num_rows();
-    if schema.fields().len() == rows.num_columns() {
-        return shaped(rows.columns().to_vec(), count, schema);
-    }
     let nulls = other.fields().iter().map(|field| new_null_array(field.data_type(), count));
     let columns = if side == 0 { rows.columns().iter().cloned().chain(nulls).collect() } else { nulls.chain(rows.columns().iter().cloned()).collect() };
     shaped(columns, count, schema)
 }
 
-fn shaped(columns: Vec<ArrayRef>, rows: usize, schema: &SchemaRef) -> Result<RecordBatch> {
+/// Columns under the names and types of `schema`.
+pub(crate) fn shaped(columns: Vec<ArrayRef>, rows: usize, schema: &SchemaRef) -> Result<RecordBatch> {
     let columns = columns.into_iter().zip(schema.fields()).map(|(column, field)| conform(column, field.data_type()));
     let columns = columns.collect::<Result<Vec<_>, _>>().map_err(|error| internal("join", &error))?;
     let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(rows));

@@ -16,19 +16,27 @@ mod window;
 
 mod window_assign;
 
+mod groups;
+
 mod keys;
 
 mod aggregates;
 
 mod panes;
 
+mod pane_store;
+
 mod window_aggregate;
+
+mod sliding;
 
 mod rows;
 
 mod join_output;
 
 mod window_join;
+
+mod waiting;
 
 mod interval_join;
 
@@ -48,3 +56,6 @@ pub use window::{WindowKind, WindowSpec};
 pub use window_aggregate::{WindowAggregate, WindowEdge, Windowing};
 pub use window_assign::WindowAssign;
 pub use window_join::WindowJoin;
+
+#[cfg(test)]
+mod tests;

@@ -1,32 +1,25 @@
 //! Panes: the partial aggregates of keys, pane by pane, and which of them changed since the last barrier.
 //!
 //! A pane is the stretch between two neighbouring window edges (a whole window for TUMBLE and attached windows). Each
-//! key has an entry per pane in which it has rows: `base` holds what the last checkpoint has, `delta` what came since.
-//! At a barrier deltas are written and merged into their bases; firing merges both.
+//! key has an entry per pane in which it has rows. Promises: adding a row costs a lookup and no allocation once its
+//! entry exists; a pane is dropped in the time of its entries; what is written at a barrier is what changed.
 //!
-//! State (kind `panes`), per key group: `pane end (8) · pane start (8) · key bytes · epoch (8)` → the accumulators'
-//! states in Arrow's row format. Numbers are big endian with the sign bit flipped, so that bytes sort as numbers do. An
-//! entry may have a row per epoch: a restart merges them. Rows below the horizon (the lowest pane end that a window may
-//! still need) are deleted at barriers, one range per key group.
+//! Where all aggregates are small (a number each), an entry is one slot, written whole. Otherwise it is two: `base` is
+//! what the last checkpoint has, `delta` what came since; a barrier writes the delta and merges it into the base.
+//! Over the memory budget all entries are let go after a barrier: their panes are then *paged*, and read back when a
+//! window needs them (`pane_store`). Rows that come for a paged pane make a new entry, stored beside the old one.
 
-use std::{collections::BTreeMap, ops::ControlFlow};
+use std::collections::BTreeMap;
 
-use arrow::{
-    array::ArrayRef,
-    row::{RowConverter, SortField},
-};
-use hashbrown::HashSet;
-use pelton_core::{
-    error::Result,
-    key_group::{KeyGroup, hash_rows},
-    position::Epoch,
-    state::{StateHandle, StateKind},
-};
+use arrow::{array::ArrayRef, datatypes::DataType};
+use hashbrown::HashMap;
+use pelton_core::{error::Result, key_group::KeyGroup, position::Epoch};
 
 use crate::{
-    aggregates::{AggregateCall, AggregateSet, Arguments},
-    expressions::internal,
+    aggregates::{AggregateCall, AggregateSet, Arguments, Part},
+    groups::Groups,
     keys::KeyTable,
+    pane_store::PaneStore,
 };
 
 /// A pane by its end, then its start: panes that end first come first.
@@ -36,291 +29,295 @@ pub(crate) struct Pane {
     pub(crate) start: i64,
 }
 
-const NONE: u32 = u32::MAX;
+pub(crate) const NONE: u32 = u32::MAX;
+/// Stands in `delta` of a small entry that changed since the last barrier.
+pub(crate) const DIRTY: u32 = 0;
 
-#[derive(Debug, Clone, Copy)]
-struct Entry {
-    pane: Pane,
-    base: u32,
-    delta: u32,
+/// The entries of one pane, in the order they came; columns side by side.
+#[derive(Default)]
+pub(crate) struct PaneEntries {
+    pub(crate) keys: Vec<u32>,
+    pub(crate) base: Vec<u32>,
+    pub(crate) delta: Vec<u32>,
+    /// Small entries: the epoch they are stored under, 0 if they are not.
+    pub(crate) stored_as: Vec<u64>,
+    /// Entries that changed since the last barrier.
+    pub(crate) changed: Vec<u32>,
+    /// Key groups with rows of this pane in the store.
+    pub(crate) stored: Groups,
+    /// Those of them of which rows are not in memory.
+    pub(crate) paged: Groups,
+    /// Entry by key, made once a row comes for a pane that is not its key's newest.
+    index: Option<HashMap<u32, u32>>,
+}
+
+/// A key's newest pane, where nearly all of its rows belong.
+#[derive(Clone, Copy)]
+struct Newest {
+    end: i64,
+    place: u32,
+    entry: u32,
+}
+
+const NOWHERE: Newest = Newest { end: i64::MIN, place: NONE, entry: 0 };
+
+/// A row of a pane that had entered a window's running value before the row came.
+pub(crate) struct Latecomer {
+    pub(crate) row: u32,
+    pub(crate) key: u32,
 }
 
 /// All panes of a step on one worker.
 pub(crate) struct Panes {
     pub(crate) keys: KeyTable,
     pub(crate) set: AggregateSet,
-    /// By key id: its entries, in pane order.
-    entries: Vec<Vec<Entry>>,
-    /// Keys with an entry in a pane, in the order they came.
-    by_pane: BTreeMap<Pane, Vec<u32>>,
-    /// Entries with a delta.
-    changed: Vec<(u32, Pane)>,
-    states: RowConverter,
-    group_count: u16,
-    /// Key groups that have rows in the store.
-    stored: HashSet<u16>,
-    horizon: i64,
-    deleted_to: i64,
+    pub(crate) store: PaneStore,
+    pub(crate) is_small: bool,
+    entries: Vec<PaneEntries>,
+    free: Vec<u32>,
+    by_pane: BTreeMap<Pane, u32>,
+    /// By key id.
+    newest: Vec<Newest>,
+    entry_count: usize,
+    /// Panes of which something is paged.
+    paged_panes: usize,
     // Buffers.
     ids: Vec<u32>,
     slots: Vec<u32>,
 }
 
 impl Panes {
-    pub(crate) fn new(key_types: &[arrow::datatypes::DataType], calls: &[AggregateCall], group_count: u16) -> Result<Self> {
-        let set = AggregateSet::new(calls)?;
-        let fields = set.state_types()?.into_iter().map(SortField::new).collect();
+    pub(crate) fn new(key_types: &[DataType], calls: &[AggregateCall], counts_rows: bool, group_count: u16) -> Result<Self> {
+        let set = AggregateSet::new(calls, counts_rows)?;
         Ok(Self {
-            keys: KeyTable::new(key_types)?,
+            keys: KeyTable::new(key_types, group_count)?,
+            store: PaneStore::new(set.state_types()?)?,
+            is_small: set.is_small(),
             set,
             entries: Vec::new(),
+            free: Vec::new(),
             by_pane: BTreeMap::new(),
-            changed: Vec::new(),
-            states: RowConverter::new(fields).map_err(|error| internal("window state", &error))?,
-            group_count,
-            stored: HashSet::new(),
-            horizon: i64::MIN,
-            deleted_to: i64::MIN,
+            newest: Vec::new(),
+            entry_count: 0,
+            paged_panes: 0,
             ids: Vec::new(),
             slots: Vec::new(),
         })
     }
 
-    /// Adds rows: each to the entry of its key and pane. `touched` gets key and pane of each row of a pane that
-    /// `is_old` (it has entered a window's running value already).
-    pub(crate) fn add(&mut self, keys: &[ArrayRef], panes: &[Pane], arguments: &Arguments, is_old: impl Fn(Pane) -> bool, touched: &mut Vec<u32>) -> Result<()> {
+    /// Adds rows: each to the entry of its key and pane. Rows of panes that end at or before `entered` are told.
+    pub(crate) fn add(&mut self, keys: &[ArrayRef], panes: &[Pane], arguments: &Arguments, entered: i64, latecomers: &mut Vec<Latecomer>) -> Result<()> {
         let mut ids = std::mem::take(&mut self.ids);
         self.keys.ids(keys, panes.len(), &mut ids)?;
-        if self.entries.len() < self.keys.capacity() {
-            self.entries.resize_with(self.keys.capacity(), Vec::new);
-        }
-        self.slots.clear();
-        for (&id, &pane) in ids.iter().zip(panes) {
-            let slot = self.delta(id, pane);
-            self.slots.push(slot);
-            if is_old(pane) {
-                touched.push(id);
+        let mut slots = std::mem::take(&mut self.slots);
+        slots.clear();
+        let mut last: Option<(Pane, u32)> = None;
+        for (row, (&id, &pane)) in ids.iter().zip(panes).enumerate() {
+            let place = match last {
+                Some((same, place)) if same == pane => place,
+                _ => self.place(pane),
+            };
+            last = Some((pane, place));
+            let entry = self.entry(id, pane, place);
+            slots.push(self.slot_to_change(place, entry));
+            if pane.end <= entered {
+                latecomers.push(Latecomer { row: row as u32, key: id });
             }
         }
         self.ids = ids;
-        self.set.update(&self.slots, arguments)
+        let updated = self.set.update(&slots, arguments, Part::All);
+        self.slots = slots;
+        updated
     }
 
-    fn delta(&mut self, id: u32, pane: Pane) -> u32 {
-        let entries = &mut self.entries[id as usize];
-        // Rows come roughly in time order: the wanted entry is nearly always the last.
-        let place = entries.iter().rposition(|entry| entry.pane <= pane);
-        let index = match place {
-            Some(index) if entries[index].pane == pane => index,
-            other => {
-                let index = other.map_or(0, |index| index + 1);
-                entries.insert(index, Entry { pane, base: NONE, delta: NONE });
-                self.by_pane.entry(pane).or_default().push(id);
-                index
-            }
-        };
-        if entries[index].delta == NONE {
-            entries[index].delta = self.set.allocate();
-            self.changed.push((id, pane));
+    /// Where a pane's entries stand; a new pane gets a place.
+    pub(crate) fn place(&mut self, pane: Pane) -> u32 {
+        if let Some(place) = self.by_pane.get(&pane) {
+            return *place;
         }
-        entries[index].delta
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.entries.push(PaneEntries::default());
+            self.entries.len() as u32 - 1
+        });
+        self.by_pane.insert(pane, place);
+        place
     }
 
-    pub(crate) fn first(&self) -> Option<Pane> {
-        self.by_pane.keys().next().copied()
+    /// The entry of a key in a pane, made if there is none.
+    pub(crate) fn entry(&mut self, id: u32, pane: Pane, place: u32) -> u32 {
+        if self.newest.len() <= id as usize {
+            self.newest.resize(self.keys.capacity(), NOWHERE);
+        }
+        let newest = &mut self.newest[id as usize];
+        if newest.place == place && newest.end == pane.end {
+            return newest.entry;
+        }
+        let entries = &mut self.entries[place as usize];
+        if newest.place == NONE || newest.end < pane.end {
+            // The key's first row in a pane newer than all it had: there is no entry yet.
+            *newest = Newest { end: pane.end, place, entry: entries.keys.len() as u32 };
+        } else {
+            let index = entries.index.get_or_insert_with(|| entries.keys.iter().enumerate().map(|(entry, id)| (*id, entry as u32)).collect());
+            if let Some(entry) = index.get(&id) {
+                return *entry;
+            }
+        }
+        let entry = entries.keys.len() as u32;
+        entries.keys.push(id);
+        entries.base.push(NONE);
+        entries.delta.push(NONE);
+        if self.is_small {
+            entries.stored_as.push(0);
+        }
+        if let Some(index) = &mut entries.index {
+            index.insert(id, entry);
+        }
+        self.keys.hold(id);
+        self.entry_count += 1;
+        entry
     }
 
+    /// The slot that a row of an entry goes to; the entry counts as changed.
+    fn slot_to_change(&mut self, place: u32, entry: u32) -> u32 {
+        let entries = &mut self.entries[place as usize];
+        let (base, delta) = (&mut entries.base[entry as usize], &mut entries.delta[entry as usize]);
+        let is_first = *delta == NONE;
+        if is_first {
+            entries.changed.push(entry);
+        }
+        if self.is_small {
+            *delta = DIRTY;
+            if *base == NONE {
+                *base = self.set.allocate();
+            }
+            return *base;
+        }
+        if is_first {
+            *delta = self.set.allocate();
+        }
+        *delta
+    }
+
+    /// The first pane that ends at or after `end`.
     pub(crate) fn first_from(&self, end: i64) -> Option<Pane> {
         self.by_pane.range(Pane { end, start: i64::MIN }..).next().map(|(pane, _)| *pane)
     }
 
-    /// Keys with an entry in a pane.
-    pub(crate) fn keys_in(&self, pane: Pane) -> &[u32] {
-        self.by_pane.get(&pane).map_or(&[], Vec::as_slice)
+    /// Panes that end in `(after, to]`, first the first.
+    pub(crate) fn between(&self, after: i64, to: i64) -> Vec<Pane> {
+        if after >= to {
+            return Vec::new();
+        }
+        let from = Pane { end: after.saturating_add(1), start: i64::MIN };
+        self.by_pane.range(from..=Pane { end: to, start: i64::MAX }).map(|(pane, _)| *pane).collect()
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.by_pane.is_empty()
+    pub(crate) fn entries(&self, pane: Pane) -> Option<&PaneEntries> {
+        self.by_pane.get(&pane).map(|place| &self.entries[*place as usize])
     }
 
-    /// The slots that make up a key's entry in a pane: base, delta, or both.
-    pub(crate) fn parts(&self, id: u32, pane: Pane) -> impl Iterator<Item = u32> {
-        let entry = self.entries[id as usize].iter().rfind(|entry| entry.pane == pane).copied();
-        let (base, delta) = entry.map_or((NONE, NONE), |entry| (entry.base, entry.delta));
-        [base, delta].into_iter().filter(|slot| *slot != NONE)
+    pub(crate) fn entries_mut(&mut self, place: u32) -> &mut PaneEntries {
+        &mut self.entries[place as usize]
     }
 
-    /// Panes in which a key has an entry, oldest first.
-    pub(crate) fn panes_of(&self, id: u32) -> impl DoubleEndedIterator<Item = Pane> {
-        self.entries[id as usize].iter().map(|entry| entry.pane)
+    /// All panes and where their entries stand.
+    pub(crate) fn places(&self) -> Vec<(Pane, u32)> {
+        self.by_pane.iter().map(|(pane, place)| (*pane, *place)).collect()
     }
 
-    /// Whether a key has no entry left.
-    pub(crate) fn is_gone(&self, id: u32) -> bool {
-        self.entries[id as usize].is_empty()
+    /// Whether something is not in memory.
+    pub(crate) fn is_paged(&self) -> bool {
+        self.paged_panes > 0
     }
 
-    /// Drops a pane. Gives the keys that had an entry in it; those that are gone now must be released by the caller
-    /// once it holds nothing of them any more.
-    pub(crate) fn drop_pane(&mut self, pane: Pane) -> Vec<u32> {
-        let keys = self.by_pane.remove(&pane).unwrap_or_default();
-        for &id in &keys {
-            let entries = &mut self.entries[id as usize];
-            if let Some(index) = entries.iter().position(|entry| entry.pane == pane) {
-                let entry = entries.remove(index);
-                for slot in [entry.base, entry.delta].into_iter().filter(|slot| *slot != NONE) {
-                    self.set.release(slot);
-                }
+    /// Notes that rows of a pane in this key group are in the store only.
+    pub(crate) fn page(&mut self, pane: Pane, group: KeyGroup) {
+        let place = self.place(pane);
+        let entries = &mut self.entries[place as usize];
+        self.paged_panes += usize::from(entries.paged.is_empty());
+        entries.stored.insert(group);
+        entries.paged.insert(group);
+    }
+
+    /// The entries of a few keys in a pane.
+    pub(crate) fn find(&mut self, place: u32, keys: &[u32], mut each: impl FnMut(u32, u32)) {
+        let entries = &mut self.entries[place as usize];
+        if entries.keys.is_empty() {
+            return;
+        }
+        let index = entries.index.get_or_insert_with(|| entries.keys.iter().enumerate().map(|(entry, id)| (*id, entry as u32)).collect());
+        for &id in keys {
+            if let Some(entry) = index.get(&id) {
+                each(id, *entry);
             }
         }
-        self.horizon = self.horizon.max(pane.end);
-        keys
     }
 
-    /// Key groups of keys, as the exchange in front computes them.
-    fn groups(&self, ids: &[u32]) -> Result<Vec<KeyGroup>> {
-        let columns = self.keys.columns(ids)?;
-        if columns.is_empty() {
-            return Ok(vec![KeyGroup(0); ids.len()]);
+    /// The slots of an entry.
+    pub(crate) fn parts_of(&self, place: u32, entry: u32) -> impl Iterator<Item = u32> {
+        let entries = &self.entries[place as usize];
+        let delta = if self.is_small { NONE } else { entries.delta[entry as usize] };
+        [entries.base[entry as usize], delta].into_iter().filter(|slot| *slot != NONE)
+    }
+
+    /// Key and slot of each thing a pane holds in memory: bases, then deltas.
+    pub(crate) fn parts(&self, pane: Pane) -> impl Iterator<Item = (u32, u32)> {
+        let is_small = self.is_small;
+        self.entries(pane).into_iter().flat_map(move |entries| {
+            let bases = entries.keys.iter().copied().zip(entries.base.iter().copied());
+            let deltas = entries.keys.iter().copied().zip(entries.delta.iter().copied()).filter(move |_| !is_small);
+            bases.chain(deltas).filter(|(_, slot)| *slot != NONE)
+        })
+    }
+
+    /// Drops a pane: no window needs it any more, nor its rows in the store.
+    pub(crate) fn drop_pane(&mut self, pane: Pane) {
+        let Some(place) = self.by_pane.remove(&pane) else { return };
+        self.let_entries_go(place);
+        let stored = std::mem::take(&mut self.entries[place as usize].stored);
+        let paged = std::mem::take(&mut self.entries[place as usize].paged);
+        self.paged_panes -= usize::from(!paged.is_empty());
+        self.free.push(place);
+        self.store.is_done(pane, &stored);
+    }
+
+    /// Lets all entries go, right after `epoch` was written: their panes are paged from now on.
+    pub(crate) fn unload(&mut self, epoch: Epoch) {
+        self.paged_panes = 0;
+        for (_, place) in self.places() {
+            self.let_entries_go(place);
+            let entries = &mut self.entries[place as usize];
+            entries.paged.extend(&entries.stored);
+            self.paged_panes += usize::from(!entries.paged.is_empty());
         }
-        let mut hashes = Vec::new();
-        hash_rows(&columns, ids.len(), &mut hashes);
-        Ok(hashes.into_iter().map(|hash| KeyGroup::of_hash(hash, self.group_count)).collect())
+        self.store.unloaded(epoch);
+        self.newest = Vec::new();
+        self.ids = Vec::new();
+        self.slots = Vec::new();
     }
 
-    /// Writes what changed since the last barrier, and deletes what no window needs any more.
-    pub(crate) fn store(&mut self, epoch: Epoch, state: &mut StateHandle) -> Result<()> {
-        if self.horizon > self.deleted_to {
-            for &group in &self.stored {
-                state.delete_range(StateKind::Panes, KeyGroup(group), &[], Some(&sortable(self.horizon.saturating_add(1))));
+    fn let_entries_go(&mut self, place: u32) {
+        let entries = &mut self.entries[place as usize];
+        let keys = std::mem::take(&mut entries.keys);
+        let mut slots = std::mem::take(&mut entries.base);
+        slots.extend(std::mem::take(&mut entries.delta).into_iter().filter(|_| !self.is_small));
+        slots.retain(|slot| *slot != NONE);
+        entries.stored_as = Vec::new();
+        entries.changed = Vec::new();
+        entries.index = None;
+        self.entry_count -= keys.len();
+        self.set.release(&slots);
+        for id in keys {
+            if let Some(newest) = self.newest.get_mut(id as usize).filter(|newest| newest.place == place) {
+                *newest = NOWHERE;
             }
-            self.deleted_to = self.horizon;
+            self.keys.let_go(id);
         }
-        let (mut ids, mut panes, mut deltas, mut merges) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        for (id, pane) in std::mem::take(&mut self.changed) {
-            let Some(entry) = self.entries[id as usize].iter_mut().rfind(|entry| entry.pane == pane && entry.delta != NONE) else { continue };
-            ids.push(id);
-            panes.push(pane);
-            deltas.push(entry.delta);
-            if entry.base != NONE {
-                merges.push((entry.base, entry.delta));
-            }
-        }
-        if ids.is_empty() {
-            return Ok(());
-        }
-        let groups = self.groups(&ids)?;
-        let columns = self.set.state(&deltas)?;
-        let rows = if columns.is_empty() { None } else { Some(self.states.convert_columns(&columns).map_err(|error| internal("window state", &error))?) };
-        for (index, &id) in ids.iter().enumerate() {
-            let mut suffix = Vec::with_capacity(48);
-            suffix.extend_from_slice(&sortable(panes[index].end));
-            suffix.extend_from_slice(&sortable(panes[index].start));
-            suffix.extend_from_slice(&self.keys.bytes(id)?);
-            suffix.extend_from_slice(&epoch.0.to_be_bytes());
-            let value = rows.as_ref().map_or_else(Vec::new, |rows| rows.row(index).as_ref().to_vec());
-            state.put(StateKind::Panes, groups[index], &suffix, value);
-            self.stored.insert(groups[index].0);
-        }
-        self.set.merge(&merges)?;
-        for (&id, &pane) in ids.iter().zip(&panes) {
-            let Some(entry) = self.entries[id as usize].iter_mut().rfind(|entry| entry.pane == pane) else { continue };
-            if entry.base == NONE {
-                entry.base = entry.delta;
-            } else {
-                self.set.release(entry.delta);
-            }
-            entry.delta = NONE;
-        }
-        Ok(())
-    }
-
-    /// Reads back what the checkpoint has for this worker's key groups.
-    pub(crate) fn restore(&mut self, state: &StateHandle) -> Result<()> {
-        const CHUNK: usize = 8192;
-        let (mut slots, mut values): (Vec<u32>, Vec<Vec<u8>>) = (Vec::new(), Vec::new());
-        for group in state.groups() {
-            let mut fault = None;
-            state.scan(StateKind::Panes, KeyGroup(group), &[], None, &mut |suffix, value| {
-                match self.restored_slot(suffix) {
-                    Ok(slot) => {
-                        slots.push(slot);
-                        values.push(value.to_vec());
-                    }
-                    Err(error) => fault = Some(error),
-                }
-                self.stored.insert(group);
-                if slots.len() >= CHUNK
-                    && let Err(error) = self.merge_stored(&mut slots, &mut values)
-                {
-                    fault = Some(error);
-                }
-                if fault.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-            })?;
-            if let Some(error) = fault {
-                return Err(error);
-            }
-        }
-        self.merge_stored(&mut slots, &mut values)
-    }
-
-    fn restored_slot(&mut self, suffix: &[u8]) -> Result<u32> {
-        let damaged = || internal("window state", &"a stored key is too short");
-        let (end, rest) = suffix.split_first_chunk::<8>().ok_or_else(damaged)?;
-        let (start, rest) = rest.split_first_chunk::<8>().ok_or_else(damaged)?;
-        let (key, _epoch) = rest.split_last_chunk::<8>().ok_or_else(damaged)?;
-        let pane = Pane { end: unsortable(*end), start: unsortable(*start) };
-        let id = self.keys.id_of_stored(key)?;
-        if self.entries.len() < self.keys.capacity() {
-            self.entries.resize_with(self.keys.capacity(), Vec::new);
-        }
-        let entries = &mut self.entries[id as usize];
-        let place = entries.iter().rposition(|entry| entry.pane <= pane);
-        if let Some(index) = place.filter(|&index| entries[index].pane == pane) {
-            return Ok(entries[index].base);
-        }
-        let base = self.set.allocate();
-        entries.insert(place.map_or(0, |index| index + 1), Entry { pane, base, delta: NONE });
-        self.by_pane.entry(pane).or_default().push(id);
-        Ok(base)
-    }
-
-    fn merge_stored(&mut self, slots: &mut Vec<u32>, values: &mut Vec<Vec<u8>>) -> Result<()> {
-        let parser = self.states.parser();
-        if !slots.is_empty() && !self.set.state_types()?.is_empty() {
-            let columns = self.states.convert_rows(values.iter().map(|value| parser.parse(value))).map_err(|error| internal("window state", &error))?;
-            self.set.merge_state(slots, &columns)?;
-        }
-        slots.clear();
-        values.clear();
-        Ok(())
     }
 
     pub(crate) fn memory_bytes(&self) -> usize {
-        let entries: usize = self.entries.iter().map(|entries| entries.capacity() * size_of::<Entry>() + 24).sum();
-        entries + self.keys.memory_bytes() + self.set.memory_bytes()
-    }
-}
-
-/// A number as bytes that sort as the numbers do.
-pub(crate) fn sortable(value: i64) -> [u8; 8] {
-    (value as u64 ^ (1 << 63)).to_be_bytes()
-}
-
-fn unsortable(bytes: [u8; 8]) -> i64 {
-    (u64::from_be_bytes(bytes) ^ (1 << 63)) as i64
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_sort_as_bytes_and_come_back() {
-        let numbers = [i64::MIN, -5, -1, 0, 1, 7, i64::MAX];
-        for pair in numbers.windows(2) {
-            assert!(sortable(pair[0]) < sortable(pair[1]));
-        }
-        assert!(numbers.iter().all(|&number| unsortable(sortable(number)) == number));
+        let entry = if self.is_small { 20 } else { 12 };
+        let panes = self.entries.capacity() * size_of::<PaneEntries>();
+        self.entry_count * entry + self.newest.capacity() * size_of::<Newest>() + panes + self.keys.memory_bytes() + self.set.memory_bytes()
     }
 }

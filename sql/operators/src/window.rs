@@ -69,14 +69,31 @@ impl WindowSpec {
         }
     }
 
-    /// The instant of a time on the windows' axis. A local time that is skipped in spring is taken as the instant of the
-    /// change, one that comes twice in autumn as its first instant.
+    /// The instant that a time of the axis stands for. A local time that comes twice in autumn is its first instant, one
+    /// that is skipped in spring is as long after the change as it lies in the gap (as Java's `atZone`).
     pub(crate) fn to_instant(&self, axis_ms: i64) -> i64 {
         let Some(zone) = self.zone else { return axis_ms };
         let Some(local) = chrono::DateTime::from_timestamp_millis(axis_ms).map(|time| time.naive_utc()) else { return axis_ms };
         match zone.from_local_datetime(&local) {
             LocalResult::Single(time) | LocalResult::Ambiguous(time, _) => time.timestamp_millis(),
             LocalResult::None => skipped(zone, local).unwrap_or(axis_ms),
+        }
+    }
+
+    /// The instant at which everything up to a time of the axis has been, as Flink sets its timers: the last instant of
+    /// a time that comes twice, the change of clocks for a time that is skipped.
+    fn completed_at(&self, axis_ms: i64) -> i64 {
+        const HOUR: i64 = 3_600_000;
+        if self.zone.is_none() {
+            return axis_ms;
+        }
+        let (first, hour_later) = (self.to_instant(axis_ms), self.to_instant(axis_ms.saturating_add(HOUR)));
+        if first == hour_later {
+            first - first % HOUR
+        } else if hour_later.saturating_sub(first) > HOUR {
+            first.saturating_add(HOUR)
+        } else {
+            first
         }
     }
 
@@ -95,8 +112,20 @@ impl WindowSpec {
         if watermark == Watermark::MAX {
             return true;
         }
-        let end = EventTime::from_millis(self.to_instant(end));
-        TimeWindow { start: EventTime::MIN, end }.fires_at(watermark)
+        let last = self.completed_at(end.saturating_sub(1));
+        TimeWindow { start: EventTime::MIN, end: EventTime::from_millis(last.saturating_add(1)) }.fires_at(watermark)
+    }
+
+    /// The last edge that has fired, if `watermark` is neither before nor after everything.
+    pub(crate) fn last_fired(&self, watermark: Watermark) -> Option<i64> {
+        if watermark == Watermark::MIN || watermark == Watermark::MAX {
+            return None;
+        }
+        let mut edge = self.pane_start(self.to_axis(watermark.time().as_millis()).saturating_add(1));
+        while !self.fired(edge, watermark) {
+            edge = edge.checked_sub(self.pane_ms())?;
+        }
+        Some(edge)
     }
 
     /// End of the last window that holds a pane: once it has fired, rows of the pane are late.
@@ -131,10 +160,11 @@ impl WindowSpec {
 }
 
 fn skipped(zone: Tz, local: NaiveDateTime) -> Option<i64> {
-    // The first local time after the gap: gaps are multiples of a quarter of an hour and at most a day.
-    (1..=96).find_map(|quarters| zone.from_local_datetime(&(local + chrono::Duration::minutes(15 * quarters))).earliest()).map(|after| {
-        let shift = (after.naive_local() - local).num_milliseconds() % 900_000;
-        after.timestamp_millis() - shift
+    // The last local time before the gap: gaps are at most a day, and begin on a quarter of an hour.
+    (1..=96).find_map(|quarters| {
+        let before = local - chrono::Duration::minutes(15 * quarters);
+        let instant = zone.from_local_datetime(&before).latest()?;
+        Some(instant.timestamp_millis() + (local - before).num_milliseconds())
     })
 }
 
@@ -175,6 +205,23 @@ mod tests {
         let at = |ms: i64| Watermark::at(EventTime::from_millis(ms));
         assert!(!day.fired(start + 24 * HOUR, at(end - 2)));
         assert!(day.fired(start + 24 * HOUR, at(end - 1)));
+    }
+
+    #[test]
+    fn half_hours_that_come_twice_close_after_the_second_and_skipped_ones_at_the_change() {
+        let half = WindowSpec { kind: WindowKind::Tumble { size_ms: HOUR / 2 }, offset_ms: 0, zone: Some(chrono_tz::Europe::Berlin) };
+        let at = |ms: i64| Watermark::at(EventTime::from_millis(ms));
+        // 2020-10-25 02:00 to 03:00 comes twice: first from 00:00 UTC, then from 01:00 UTC.
+        let (midnight, two) = (1_603_584_000_000, 1_603_591_200_000);
+        assert!(!half.fired(two + HOUR / 2, at(midnight + HOUR / 2)));
+        assert!(!half.fired(two + HOUR / 2, at(midnight + HOUR + HOUR / 2 - 2)));
+        assert!(half.fired(two + HOUR / 2, at(midnight + HOUR + HOUR / 2 - 1)));
+        assert_eq!(half.last_fired(at(midnight + HOUR / 2)), Some(two));
+        // 2021-03-28 02:00 to 03:00 does not exist: 01:00 UTC is 03:00.
+        let change = 1_616_893_200_000;
+        let two = change + HOUR;
+        assert!(!half.fired(two + HOUR / 2, at(change - 1)));
+        assert!(half.fired(two + HOUR / 2, at(change)));
     }
 
     #[test]

@@ -1,38 +1,33 @@
 //! Window aggregation: one row per window and key, when the window closes.
 //!
 //! Promises: a window is emitted when the watermark reaches its last millisecond, never before, never twice, also across
-//! a restart. A row that is late for one window counts in the later ones that hold it. The cost of a fire is that of the
-//! rows it writes, whatever size/slide is. Leaves to others: the meaning of aggregates (`aggregates`), storage (`panes`).
+//! a restart. A row that is late for one window counts in the later ones that hold it; a row that is late for all of
+//! them goes to the context's `late`. Rows of a window leave in key order (key group, then key), however they came.
+//! Leaves to others: the meaning of aggregates (`aggregates`), panes in memory and state (`panes`, `pane_store`), windows
+//! that share panes (`sliding`).
 //!
 //! TUMBLE and attached windows: a window is one pane; firing evaluates its entries and drops them.
-//! HOP: each key keeps the panes of the current window as two stacks: `front` holds, for each old pane, the aggregate
-//! from it up to the newest pane at the time of the flip; `back` is one running aggregate of the panes since. A window's
-//! value is `front.top + back`; when the oldest pane leaves, the top is popped; when the front is empty, the panes of
-//! the back are flipped over. Each pane is merged a constant number of times, whatever the size.
-//! CUMULATE: `back` alone, emptied where the longest window ends.
-//!
-//! size 4, slide 1, panes a b c d e:   after d: back = abcd      e enters, a leaves: flip → front d, cd, bcd; back = e
-//!                                     value = bcd + e           next: b leaves → front d, cd; …
 
 use std::sync::Arc;
 
 use arrow::{
-    array::{Array, ArrayRef, RecordBatch},
+    array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array},
     datatypes::{DataType, SchemaRef},
 };
 use pelton_core::{
     error::Result,
-    key_group::KeyGroup,
+    key_group::{DEFAULT_KEY_GROUPS, KeyGroup},
     operator::{Collector, Operator, OperatorContext, OperatorFactory},
     position::Epoch,
-    state::StateKind,
+    state::{StateHandle, StateKind},
     time::{EventTime, Watermark},
 };
 
 use crate::{
-    aggregates::AggregateCall,
-    expressions::{conform, internal},
-    panes::{Pane, Panes},
+    aggregates::{AggregateCall, Part},
+    expressions::{conform, internal, take_rows},
+    panes::{Latecomer, NONE, Pane, Panes},
+    sliding::Sliding,
     window::{WindowKind, WindowSpec},
     window_assign::{times_of, typed, window_time},
 };
@@ -84,21 +79,31 @@ pub struct WindowAggregate {
     pub schema: SchemaRef,
 }
 
+impl WindowAggregate {
+    fn shares_panes(&self) -> bool {
+        matches!(self.windowing, Windowing::Time { .. }) && !matches!(self.window.kind, WindowKind::Tumble { .. })
+    }
+
+    fn panes(&self, group_count: u16) -> Result<Panes> {
+        let key_types: Vec<DataType> = self.keys.iter().map(|&key| self.input.field(key).data_type().clone()).collect();
+        Panes::new(&key_types, &self.aggregates, self.shares_panes(), group_count)
+    }
+}
+
 impl OperatorFactory for WindowAggregate {
     fn create(&self, _worker: usize, _workers: usize) -> Result<Box<dyn Operator>> {
-        let key_types: Vec<DataType> = self.keys.iter().map(|&key| self.input.field(key).data_type().clone()).collect();
         // The number of key groups is known once the operator is opened; the panes are made anew then.
-        let panes = Panes::new(&key_types, &self.aggregates, pelton_core::key_group::DEFAULT_KEY_GROUPS)?;
+        let panes = self.panes(DEFAULT_KEY_GROUPS)?;
+        let sliding = self.shares_panes().then(|| Sliding::new(&self.window, panes.set.has(Part::Rest)));
         Ok(Box::new(Aggregator {
             step: self.clone(),
-            key_types,
+            budget: usize::MAX,
             panes,
+            sliding,
             watermark: Watermark::MIN,
-            last_end: i64::MIN,
-            sliding: Vec::new(),
-            live: Vec::new(),
-            stale: Vec::new(),
+            written: None,
             pane_buffer: Vec::new(),
+            latecomers: Vec::new(),
         }))
     }
 
@@ -107,127 +112,102 @@ impl OperatorFactory for WindowAggregate {
     }
 }
 
-/// A key's panes of the current HOP or CUMULATE window.
-#[derive(Debug, Default)]
-struct Sliding {
-    /// Oldest pane last: its end, and the aggregate from it up to the flip.
-    front: Vec<(i64, u32)>,
-    /// Running aggregate of the panes since the flip.
-    back: Option<u32>,
-    /// Ends of those panes, oldest first.
-    back_panes: Vec<i64>,
-    is_live: bool,
-    /// A row came for a pane that had entered already: rebuild before the next fire.
-    is_stale: bool,
-}
-
 struct Aggregator {
     // Fixed at start.
     step: WindowAggregate,
-    key_types: Vec<DataType>,
+    budget: usize,
     // Changing.
     panes: Panes,
+    /// HOP and CUMULATE.
+    sliding: Option<Sliding>,
     watermark: Watermark,
-    /// HOP and CUMULATE: end of the last window that fired.
-    last_end: i64,
-    /// By key id.
-    sliding: Vec<Sliding>,
-    /// Keys whose sliding state is not empty.
-    live: Vec<u32>,
-    stale: Vec<u32>,
+    /// What the last barrier wrote of the watermark and the last window.
+    written: Option<[u8; 16]>,
     // Buffers.
     pane_buffer: Vec<Pane>,
+    latecomers: Vec<Latecomer>,
 }
 
-/// Rows of one output batch at most.
-const BATCH_ROWS: usize = 8192;
+/// Key (kind `timers`, every owned group) of `watermark (8) · end of the last fired window (8)`.
+const WATERMARK: &[u8] = b"watermark";
 
 impl Operator for Aggregator {
     fn open(&mut self, context: &mut OperatorContext<'_>) -> Result<()> {
-        self.panes = Panes::new(&self.key_types, &self.step.aggregates, context.state.group_count())?;
-        self.panes.restore(context.state)?;
+        self.panes = self.step.panes(context.state.group_count())?;
+        let mut last_end = i64::MIN;
         for group in context.state.groups() {
             if let Some(value) = context.state.get(StateKind::Timers, KeyGroup(group), WATERMARK)?
                 && let Some((watermark, rest)) = value.split_first_chunk::<8>()
-                && let Some((last_end, _)) = rest.split_first_chunk::<8>()
+                && let Some((last, _)) = rest.split_first_chunk::<8>()
             {
                 self.watermark = self.watermark.max(Watermark::at(EventTime::from_millis(i64::from_be_bytes(*watermark))));
-                self.last_end = self.last_end.max(i64::from_be_bytes(*last_end));
+                last_end = last_end.max(i64::from_be_bytes(*last));
             }
         }
-        if self.is_sliding() {
-            self.grow_sliding();
-            for id in 0..self.panes.keys.capacity() as u32 {
-                self.mark_stale(id);
-            }
+        match &mut self.sliding {
+            Some(sliding) => sliding.restore(last_end, &mut self.panes, self.budget, context.state),
+            None => self.panes.register(context.state),
         }
-        Ok(())
     }
 
     fn process(&mut self, _port: usize, batch: RecordBatch, context: &mut OperatorContext<'_>, _out: &mut dyn Collector) -> Result<()> {
         let mut panes = std::mem::take(&mut self.pane_buffer);
         let late = self.assign(&batch, &mut panes)?;
-        let batch = if late.is_empty() { batch } else { self.without_late(&batch, &late, &mut panes, context)? };
+        let batch = if late.is_empty() { batch } else { without_late(&batch, &late, &mut panes, context)? };
         if !panes.is_empty() {
             let keys: Vec<ArrayRef> = self.step.keys.iter().map(|&key| Arc::clone(batch.column(key))).collect();
             let arguments = self.panes.set.arguments(&batch)?;
-            let (sliding, last_end) = (self.is_sliding(), self.last_end);
-            let mut touched = Vec::new();
-            self.panes.add(&keys, &panes, &arguments, |pane| sliding && pane.end <= last_end, &mut touched)?;
-            if sliding {
-                self.grow_sliding();
-                touched.into_iter().for_each(|id| self.mark_stale(id));
+            let entered = self.sliding.as_ref().map_or(i64::MIN, Sliding::last_end);
+            self.latecomers.clear();
+            self.panes.add(&keys, &panes, &arguments, entered, &mut self.latecomers)?;
+            if let Some(sliding) = self.sliding.as_mut().filter(|_| !self.latecomers.is_empty()) {
+                sliding.add_late(&self.latecomers, &arguments, &mut self.panes)?;
             }
         }
         self.pane_buffer = panes;
         Ok(())
     }
 
-    fn watermark(&mut self, watermark: Watermark, _context: &mut OperatorContext<'_>, out: &mut dyn Collector) -> Result<()> {
+    fn watermark(&mut self, watermark: Watermark, context: &mut OperatorContext<'_>, out: &mut dyn Collector) -> Result<()> {
         self.watermark = self.watermark.max(watermark);
-        if self.is_sliding() { self.fire_sliding(out)? } else { self.fire_whole(out)? }
+        let emission = Emission { step: &self.step };
+        match &mut self.sliding {
+            Some(sliding) => sliding.fire(self.watermark, &mut self.panes, &emission, context.state, out)?,
+            None => self.fire_whole(context.state, out)?,
+        }
         out.watermark(watermark)
     }
 
     fn barrier(&mut self, epoch: Epoch, context: &mut OperatorContext<'_>, _out: &mut dyn Collector) -> Result<()> {
-        self.panes.store(epoch, context.state)?;
-        let mut value = self.watermark.time().as_millis().to_be_bytes().to_vec();
-        value.extend_from_slice(&self.last_end.to_be_bytes());
-        for group in context.state.groups() {
-            context.state.put(StateKind::Timers, KeyGroup(group), WATERMARK, value.clone());
+        self.panes.write(epoch, context.state)?;
+        let mut value = [0; 16];
+        value[..8].copy_from_slice(&self.watermark.time().as_millis().to_be_bytes());
+        value[8..].copy_from_slice(&self.sliding.as_ref().map_or(i64::MIN, Sliding::last_end).to_be_bytes());
+        if self.written != Some(value) {
+            for group in context.state.groups() {
+                context.state.put(StateKind::Timers, KeyGroup(group), WATERMARK, value.to_vec());
+            }
+            self.written = Some(value);
+        }
+        if self.memory_bytes() > self.budget {
+            self.panes.unload(epoch);
+            if let Some(sliding) = &mut self.sliding {
+                sliding.unload(&mut self.panes);
+            }
         }
         Ok(())
     }
 
     fn memory_bytes(&self) -> usize {
-        self.panes.memory_bytes() + self.sliding.capacity() * size_of::<Sliding>()
+        self.panes.memory_bytes() + self.sliding.as_ref().map_or(0, Sliding::memory_bytes)
+    }
+
+    fn set_memory_budget(&mut self, bytes: usize) {
+        self.budget = bytes;
     }
 }
 
-/// Key (kind `timers`, every owned group) of `watermark (8) · end of the last fired window (8)`.
-const WATERMARK: &[u8] = b"watermark";
-
 impl Aggregator {
-    fn is_sliding(&self) -> bool {
-        matches!(self.step.windowing, Windowing::Time { .. }) && !matches!(self.step.window.kind, WindowKind::Tumble { .. })
-    }
-
-    fn grow_sliding(&mut self) {
-        if self.sliding.len() < self.panes.keys.capacity() {
-            self.sliding.resize_with(self.panes.keys.capacity(), Sliding::default);
-        }
-    }
-
-    fn mark_stale(&mut self, id: u32) {
-        let sliding = &mut self.sliding[id as usize];
-        if !std::mem::replace(&mut sliding.is_stale, true) {
-            self.stale.push(id);
-        }
-        if !std::mem::replace(&mut sliding.is_live, true) {
-            self.live.push(id);
-        }
-    }
-
     /// The pane of each row; gives the rows that are late for every window that holds them.
     fn assign(&self, batch: &RecordBatch, panes: &mut Vec<Pane>) -> Result<Vec<u32>> {
         panes.clear();
@@ -239,13 +219,8 @@ impl Aggregator {
                 let length = spec.pane_ms();
                 // Neighbouring rows mostly share a pane: look the last one up first.
                 let mut last: Option<(Pane, bool)> = None;
-                for row in 0..times.len() {
-                    if times.is_null(row) {
-                        late.push(row as u32);
-                        panes.push(Pane { end: 0, start: 0 });
-                        continue;
-                    }
-                    let time = spec.to_axis(times.value(row));
+                for (row, &time) in times.values().iter().enumerate() {
+                    let time = spec.to_axis(time);
                     let (pane, is_late) = match last {
                         Some((pane, is_late)) if pane.start <= time && time < pane.end => (pane, is_late),
                         _ => {
@@ -255,7 +230,8 @@ impl Aggregator {
                         }
                     };
                     last = Some((pane, is_late));
-                    if is_late {
+                    // A row without a time is in no window.
+                    if is_late || times.is_null(row) {
                         late.push(row as u32);
                     }
                     panes.push(pane);
@@ -263,9 +239,15 @@ impl Aggregator {
             }
             Windowing::Attached { start, end } => {
                 let (starts, ends) = (times_of(batch.column(start))?, times_of(batch.column(end))?);
+                let mut last: Option<(i64, bool)> = None;
                 for row in 0..starts.len() {
                     let pane = Pane { start: starts.value(row), end: ends.value(row) };
-                    if starts.is_null(row) || ends.is_null(row) || spec.fired(pane.end, self.watermark) {
+                    let is_late = match last {
+                        Some((end, is_late)) if end == pane.end => is_late,
+                        _ => spec.fired(pane.end, self.watermark),
+                    };
+                    last = Some((pane.end, is_late));
+                    if is_late || starts.is_null(row) || ends.is_null(row) {
                         late.push(row as u32);
                     }
                     panes.push(pane);
@@ -275,240 +257,98 @@ impl Aggregator {
         Ok(late)
     }
 
-    fn without_late(&self, batch: &RecordBatch, late: &[u32], panes: &mut Vec<Pane>, context: &mut OperatorContext<'_>) -> Result<RecordBatch> {
-        let mut is_late = vec![false; batch.num_rows()];
-        late.iter().for_each(|&row| is_late[row as usize] = true);
-        let kept: arrow::array::UInt32Array = (0..batch.num_rows() as u32).filter(|&row| !is_late[row as usize]).collect();
-        context.late.push(crate::expressions::take_rows(batch, &late.to_vec().into())?);
-        let mut row = 0;
-        panes.retain(|_| {
-            row += 1;
-            !is_late[row - 1]
-        });
-        crate::expressions::take_rows(batch, &kept)
-    }
-
-    /// TUMBLE and attached windows: every pane whose end has passed.
-    fn fire_whole(&mut self, out: &mut dyn Collector) -> Result<()> {
-        while let Some(pane) = self.panes.first().filter(|pane| self.step.window.fired(pane.end, self.watermark)) {
-            let keys = self.panes.keys_in(pane).to_vec();
-            let (mut slots, mut merges) = (Vec::with_capacity(keys.len()), Vec::new());
-            for &id in &keys {
-                let mut parts = self.panes.parts(id, pane);
-                let first = parts.next().unwrap_or_default();
-                merges.extend(parts.map(|other| (first, other)));
-                slots.push(first);
-            }
-            self.panes.set.merge(&merges)?;
-            self.emit(&keys, &slots, pane.start, pane.end, true, out)?;
-            for id in self.panes.drop_pane(pane) {
-                if self.panes.is_gone(id) {
-                    self.panes.keys.release(id);
+    /// Every pane whose end has passed.
+    fn fire_whole(&mut self, state: &StateHandle, out: &mut dyn Collector) -> Result<()> {
+        while let Some(pane) = self.panes.first_from(i64::MIN).filter(|pane| self.step.window.fired(pane.end, self.watermark)) {
+            let paged = self.panes.entries(pane).map(|entries| entries.paged.clone()).unwrap_or_default();
+            let resident: Vec<(u32, u32)> = self.panes.parts(pane).collect();
+            if paged.is_empty() {
+                self.fire_parts(resident, pane, out)?;
+            } else {
+                // Group by group, so that only one of them must be in memory at once.
+                let mut by_group: std::collections::BTreeMap<KeyGroup, Vec<(u32, u32)>> = paged.iter().map(|group| (group, Vec::new())).collect();
+                for (id, slot) in resident {
+                    by_group.entry(self.panes.keys.group(id)).or_default().push((id, slot));
+                }
+                for (group, mut parts) in by_group {
+                    let read = self.panes.read_pane(group, pane, state)?;
+                    parts.extend_from_slice(&read);
+                    self.fire_parts(parts, pane, out)?;
+                    self.panes.give_back(read);
                 }
             }
+            self.panes.drop_pane(pane);
         }
         Ok(())
     }
 
-    /// HOP and CUMULATE: every window end that has passed, edge by edge.
-    fn fire_sliding(&mut self, out: &mut dyn Collector) -> Result<()> {
-        let spec = self.step.window;
-        let step = spec.pane_ms();
-        loop {
-            // The next edge with something to say: the one after the last if a key is live, else the first pane's end.
-            let next_pane = self.panes.first_from(self.last_end.saturating_add(1)).map(|pane| pane.end);
-            let end = match (self.live.is_empty(), next_pane) {
-                (false, _) if self.last_end > i64::MIN => self.last_end.saturating_add(step),
-                (_, Some(end)) => end,
-                (_, None) => break,
+    /// Emits what parts of keys make up together; uses the slots up.
+    fn fire_parts(&mut self, mut parts: Vec<(u32, u32)>, pane: Pane, out: &mut dyn Collector) -> Result<()> {
+        if !self.panes.is_small || parts.windows(2).any(|pair| pair[0].0 >= pair[1].0) {
+            parts.sort_by_key(|(id, _)| *id);
+        }
+        let (mut keys, mut slots, mut merges): (Vec<u32>, Vec<u32>, _) = (Vec::with_capacity(parts.len()), Vec::with_capacity(parts.len()), Vec::new());
+        for (id, slot) in parts {
+            match slots.last() {
+                Some(&whole) if keys.last() == Some(&id) => merges.push((whole, slot)),
+                _ => {
+                    keys.push(id);
+                    slots.push(slot);
+                }
+            }
+        }
+        self.panes.set.merge(&merges, Part::All)?;
+        let order = self.panes.keys.order(&keys);
+        let (keys, slots): (Vec<u32>, Vec<u32>) = order.into_iter().map(|position| (keys[position as usize], slots[position as usize])).unzip();
+        let window = (pane.start, pane.end);
+        Emission { step: &self.step }.emit(&mut self.panes, &keys, &slots, &slots, true, window, None, out)
+    }
+}
+
+fn without_late(batch: &RecordBatch, late: &[u32], panes: &mut Vec<Pane>, context: &mut OperatorContext<'_>) -> Result<RecordBatch> {
+    let mut is_late = vec![false; batch.num_rows()];
+    late.iter().for_each(|&row| is_late[row as usize] = true);
+    let kept: UInt32Array = (0..batch.num_rows() as u32).filter(|&row| !is_late[row as usize]).collect();
+    context.late.push(take_rows(batch, &late.to_vec().into())?);
+    let mut row = 0;
+    panes.retain(|_| {
+        row += 1;
+        !is_late[row - 1]
+    });
+    take_rows(batch, &kept)
+}
+
+/// Makes output rows.
+pub(crate) struct Emission<'a> {
+    pub(crate) step: &'a WindowAggregate,
+}
+
+/// Rows of one output batch at most.
+pub(crate) const BATCH_ROWS: usize = 8192;
+
+impl Emission<'_> {
+    /// One row per key: linear aggregates from the slots `linear`, others from `rest` (used up if `consume`).
+    #[expect(clippy::too_many_arguments, reason = "columns of the same rows, side by side")]
+    pub(crate) fn emit(
+        &self,
+        panes: &mut Panes,
+        keys: &[u32],
+        linear: &[u32],
+        rest: &[u32],
+        consume: bool,
+        (start, end): (i64, i64),
+        key_columns: Option<&[ArrayRef]>,
+        out: &mut dyn Collector,
+    ) -> Result<()> {
+        let mut begin = 0;
+        while begin < keys.len() {
+            let rows = (keys.len() - begin).min(BATCH_ROWS);
+            let range = begin..begin + rows;
+            let mut columns = match key_columns {
+                Some(columns) => columns.iter().map(|column| column.slice(begin, rows)).collect(),
+                None => panes.keys.columns(&keys[range.clone()])?,
             };
-            if !spec.fired(end, self.watermark) {
-                break;
-            }
-            self.slide_to(end, out)?;
-            self.last_end = end;
-        }
-        // Edges without keys have fired too: a row that comes later is late for them.
-        if self.live.is_empty() && self.watermark > Watermark::MIN && self.watermark < Watermark::MAX {
-            let passed = spec.to_axis(self.watermark.time().as_millis()).saturating_add(1);
-            self.last_end = self.last_end.max(spec.pane_start(passed));
-        }
-        Ok(())
-    }
-
-    /// Lets the pane that ends at `end` enter, old ones leave, and emits the window that ends there.
-    fn slide_to(&mut self, end: i64, out: &mut dyn Collector) -> Result<()> {
-        let spec = self.step.window;
-        let step = spec.pane_ms();
-        let pane = Pane { end, start: end.saturating_sub(step) };
-        // Panes that end at or before this have left.
-        let (left, window_start) = match spec.kind {
-            WindowKind::Cumulate { .. } => {
-                let start = spec.long_start(pane.start);
-                (start, start)
-            }
-            _ => (end.saturating_sub(spec.size_ms()), end.saturating_sub(spec.size_ms())),
-        };
-        for id in std::mem::take(&mut self.stale) {
-            self.rebuild(id, left, end.saturating_sub(step))?;
-        }
-        self.enter(pane)?;
-        self.leave(left)?;
-        // Value of each live key: front.top + back.
-        let live = std::mem::take(&mut self.live);
-        let (mut keys, mut slots, mut merges, mut temporary) = (Vec::with_capacity(live.len()), Vec::with_capacity(live.len()), Vec::new(), Vec::new());
-        for id in live {
-            let sliding = &mut self.sliding[id as usize];
-            let slot = match (sliding.front.last(), sliding.back) {
-                (Some(&(_, top)), Some(back)) => {
-                    let sum = self.panes.set.allocate();
-                    merges.extend([(sum, top), (sum, back)]);
-                    temporary.push(sum);
-                    sum
-                }
-                (Some(&(_, top)), None) => top,
-                (None, Some(back)) => back,
-                (None, None) => {
-                    sliding.is_live = false;
-                    continue;
-                }
-            };
-            keys.push(id);
-            slots.push(slot);
-        }
-        self.panes.set.merge(&merges)?;
-        self.emit(&keys, &slots, window_start, end, false, out)?;
-        temporary.into_iter().for_each(|slot| self.panes.set.release(slot));
-        self.live = keys;
-        self.forget(left, end)
-    }
-
-    fn enter(&mut self, pane: Pane) -> Result<()> {
-        let keys = self.panes.keys_in(pane).to_vec();
-        let mut merges = Vec::with_capacity(keys.len());
-        for id in keys {
-            let back = match self.sliding[id as usize].back {
-                Some(back) => back,
-                None => {
-                    let slot = self.panes.set.allocate();
-                    self.sliding[id as usize].back = Some(slot);
-                    slot
-                }
-            };
-            merges.extend(self.panes.parts(id, pane).map(|part| (back, part)));
-            let sliding = &mut self.sliding[id as usize];
-            sliding.back_panes.push(pane.end);
-            if !std::mem::replace(&mut sliding.is_live, true) {
-                self.live.push(id);
-            }
-        }
-        self.panes.set.merge(&merges)
-    }
-
-    /// Panes that end at or before `left` leave every live key.
-    fn leave(&mut self, left: i64) -> Result<()> {
-        let mut merges = Vec::new();
-        for index in 0..self.live.len() {
-            let id = self.live[index];
-            let sliding = &mut self.sliding[id as usize];
-            while let Some((_, slot)) = sliding.front.pop_if(|(end, _)| *end <= left) {
-                self.panes.set.release(slot);
-            }
-            let oldest = sliding.back_panes.first().copied();
-            if sliding.front.is_empty() && oldest.is_some_and(|end| end <= left) {
-                self.flip(id, left, &mut merges);
-            }
-        }
-        self.panes.set.merge(&merges)
-    }
-
-    /// Turns the back's panes that remain into the front.
-    fn flip(&mut self, id: u32, left: i64, merges: &mut Vec<(u32, u32)>) {
-        let sliding = &mut self.sliding[id as usize];
-        let ends: Vec<i64> = std::mem::take(&mut sliding.back_panes).into_iter().filter(|end| *end > left).collect();
-        if let Some(back) = sliding.back.take() {
-            self.panes.set.release(back);
-        }
-        let step = self.step.window.pane_ms();
-        let mut newer: Option<u32> = None;
-        for end in ends.into_iter().rev() {
-            let slot = self.panes.set.allocate();
-            let pane = Pane { end, start: end.saturating_sub(step) };
-            merges.extend(self.panes.parts(id, pane).map(|part| (slot, part)));
-            merges.extend(newer.map(|newer| (slot, newer)));
-            self.sliding[id as usize].front.push((end, slot));
-            newer = Some(slot);
-        }
-    }
-
-    /// Builds a key's sliding state anew from its panes that end in `(left, to]`.
-    fn rebuild(&mut self, id: u32, left: i64, to: i64) -> Result<()> {
-        self.sliding[id as usize].is_stale = false;
-        self.empty(id);
-        let ends: Vec<i64> = self.panes.panes_of(id).map(|pane| pane.end).filter(|end| *end > left && *end <= to).collect();
-        if ends.is_empty() {
-            return Ok(());
-        }
-        let step = self.step.window.pane_ms();
-        let back = self.panes.set.allocate();
-        let merges: Vec<_> = ends.iter().flat_map(|&end| self.panes.parts(id, Pane { end, start: end.saturating_sub(step) })).map(|part| (back, part)).collect();
-        self.panes.set.merge(&merges)?;
-        let sliding = &mut self.sliding[id as usize];
-        sliding.back = Some(back);
-        sliding.back_panes = ends;
-        Ok(())
-    }
-
-    fn empty(&mut self, id: u32) {
-        let sliding = &mut self.sliding[id as usize];
-        for (_, slot) in sliding.front.drain(..) {
-            self.panes.set.release(slot);
-        }
-        if let Some(back) = sliding.back.take() {
-            self.panes.set.release(back);
-        }
-        sliding.back_panes.clear();
-    }
-
-    /// Drops panes that no later window holds, and keys that have nothing left.
-    fn forget(&mut self, left: i64, end: i64) -> Result<()> {
-        let spec = self.step.window;
-        // CUMULATE: once the longest window has fired, nothing of it is needed.
-        let done = match spec.kind {
-            WindowKind::Cumulate { size_ms, .. } if end == left.saturating_add(size_ms) => end,
-            WindowKind::Cumulate { .. } => left,
-            // The pane that leaves with the next edge is not needed by it.
-            _ => left.saturating_add(spec.pane_ms()),
-        };
-        while let Some(pane) = self.panes.first().filter(|pane| pane.end <= done) {
-            for id in self.panes.drop_pane(pane) {
-                let sliding = &mut self.sliding[id as usize];
-                if matches!(spec.kind, WindowKind::Cumulate { .. }) && end == done {
-                    self.empty(id);
-                } else {
-                    while let Some((_, slot)) = sliding.front.pop_if(|(end, _)| *end <= done) {
-                        self.panes.set.release(slot);
-                    }
-                    if sliding.front.is_empty() && sliding.back_panes.first().is_some_and(|end| *end <= done) {
-                        let mut merges = Vec::new();
-                        self.flip(id, done, &mut merges);
-                        self.panes.set.merge(&merges)?;
-                    }
-                }
-                if self.panes.is_gone(id) {
-                    // The id may stay in `live`: it holds nothing, and the next edge takes it out.
-                    self.empty(id);
-                    self.panes.keys.release(id);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn emit(&mut self, keys: &[u32], slots: &[u32], start: i64, end: i64, consume: bool, out: &mut dyn Collector) -> Result<()> {
-        for (keys, slots) in keys.chunks(BATCH_ROWS).zip(slots.chunks(BATCH_ROWS)) {
-            let mut columns = self.panes.keys.columns(keys)?;
-            columns.extend(self.panes.set.evaluate(slots, consume)?);
+            columns.extend(panes.set.evaluate(&linear[range.clone()], rest.get(range).unwrap_or_default(), consume)?);
             for edge in &self.step.edges {
                 let field = self.step.schema.field(columns.len());
                 let value = match edge {
@@ -516,16 +356,18 @@ impl Aggregator {
                     WindowEdge::End => end,
                     WindowEdge::Time => window_time(&self.step.window, end),
                 };
-                columns.push(typed(vec![value; keys.len()], field.data_type()));
+                columns.push(typed(vec![value; rows], field.data_type()));
             }
             let columns = columns.into_iter().zip(self.step.schema.fields()).map(|(column, field)| conform(column, field.data_type()));
             let columns = columns.collect::<Result<Vec<_>, _>>().map_err(|error| internal("window", &error))?;
-            let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(keys.len()));
+            let options = RecordBatchOptions::new().with_row_count(Some(rows));
             let batch = RecordBatch::try_new_with_options(Arc::clone(&self.step.schema), columns, &options).map_err(|error| internal("window", &error))?;
-            if batch.num_rows() > 0 {
-                out.batch(batch)?;
-            }
+            out.batch(batch)?;
+            begin += rows;
         }
         Ok(())
     }
 }
+
+/// Marks a key without a running value.
+pub(crate) const NO_SLOT: u32 = NONE;

@@ -73,7 +73,7 @@ fn edges(spec: &WindowSpec, starts: &[i64], ends: &[i64], schema: &SchemaRef, fi
 
 /// The last millisecond of a window that ends at `end` on the axis, as an instant.
 pub(crate) fn window_time(spec: &WindowSpec, end: i64) -> i64 {
-    spec.to_instant(end).saturating_sub(1)
+    spec.to_instant(end.saturating_sub(1))
 }
 
 /// Milliseconds as a timestamp of the wanted type (with or without zone).

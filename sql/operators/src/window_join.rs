@@ -1,32 +1,36 @@
 //! Window join: rows of both sides that share a window and a key, when the window closes.
 //!
 //! Promises: a window's pairs come once, when the watermark reaches its last millisecond; rows without a partner come
-//! with them, padded with nulls. A row whose window has fired is late. Rows wait in memory and, from barrier to barrier,
-//! in state (`rows`, the window's end standing as their time).
+//! with them, padded with nulls. A row whose window has fired is late. Rows leave by window end, key group, key, then in
+//! the order in which they came. Leaves to others: which windows a row is in (it carries them).
+//!
+//! Rows wait in memory and, from barrier to barrier, in state (`rows`, the window's end standing as their time). After a
+//! restart, and over the memory budget, stored rows stay in state until their window fires, and are then read one key
+//! group after the other.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use arrow::{
-    array::{Array, RecordBatch, UInt32Array},
+    array::{Array, ArrayRef, RecordBatch, UInt32Array},
     compute::concat_batches,
     datatypes::SchemaRef,
     row::{RowConverter, SortField},
 };
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashMap;
 use pelton_core::{
     error::Result,
     key_group::KeyGroup,
     operator::{Collector, Operator, OperatorContext, OperatorFactory},
     position::Epoch,
-    state::StateKind,
+    state::{StateHandle, StateKind},
     time::{EventTime, Watermark},
 };
 
 use crate::{
-    expressions::{Expression, internal, take_rows},
-    join_output::{JoinKey, JoinKind, key_columns, masked, padded, pairs},
-    panes::Pane,
-    rows::{RowCodec, delete_before, groups_of, stored, suffix},
+    expressions::{Expression, conform, internal, take_rows},
+    groups::Groups,
+    join_output::{JoinKey, JoinKind, Residual, key_columns, masked, padded, pair_schema, pairs, shaped},
+    rows::{RowCodec, StoredAt, bytes_of, delete_before, groups_of, key_rows, stored},
     window::WindowSpec,
     window_assign::times_of,
 };
@@ -56,17 +60,26 @@ pub struct WindowJoin {
 
 impl OperatorFactory for WindowJoin {
     fn create(&self, _worker: usize, _workers: usize) -> Result<Box<dyn Operator>> {
-        let pair_fields: Vec<_> = self.left.fields().iter().chain(self.right.fields()).map(|field| field.as_ref().clone().with_nullable(true)).collect();
+        // A window is its start and its end: rows wait by end, and starts are compared as a key is.
+        let mut key_types: Vec<_> = self.keys.iter().map(|key| self.left.field(key.left).data_type().clone()).collect();
+        key_types.push(self.left.field(self.left_window.0).data_type().clone());
+        let fields = key_types.iter().map(|data_type| SortField::new(data_type.clone())).collect();
         Ok(Box::new(Joiner {
             codecs: [RowCodec::new(&self.left)?, RowCodec::new(&self.right)?],
-            pair_schema: Arc::new(arrow::datatypes::Schema::new(pair_fields)),
+            converter: RowConverter::new(fields).map_err(|error| internal("window join", &error))?,
+            key_types,
+            residual: self.residual.clone().map(|expr| Residual::new(expr, "window join")),
+            pair_schema: pair_schema(&self.left, &self.right),
+            budget: usize::MAX,
             step: self.clone(),
             windows: BTreeMap::new(),
             watermark: Watermark::MIN,
+            written: None,
             number: 0,
-            stored_groups: HashSet::new(),
+            doomed: Groups::default(),
             fired_to: i64::MIN,
-            deleted_to: i64::MIN,
+            paged_to: u64::MAX,
+            bytes: 0,
         }))
     }
 
@@ -75,144 +88,227 @@ impl OperatorFactory for WindowJoin {
     }
 }
 
-/// Rows of a window that wait, and how many of each side's batches are in state already.
+/// Rows that wait for the same window end.
 #[derive(Default)]
 struct Waiting {
     sides: [Vec<RecordBatch>; 2],
-    stored: [usize; 2],
+    /// How many of each side's batches are in state already.
+    written: [usize; 2],
+    /// Key groups with rows in state.
+    stored: Groups,
+    /// Those of them of which rows are not in memory.
+    paged: Groups,
 }
 
 struct Joiner {
+    // Fixed at start.
     step: WindowJoin,
     codecs: [RowCodec; 2],
+    converter: RowConverter,
+    key_types: Vec<arrow::datatypes::DataType>,
+    residual: Option<Residual>,
     pair_schema: SchemaRef,
-    windows: BTreeMap<Pane, Waiting>,
+    budget: usize,
+    // Changing.
+    /// By window end.
+    windows: BTreeMap<i64, Waiting>,
     watermark: Watermark,
+    /// The watermark that the last barrier wrote.
+    written: Option<Watermark>,
     /// Counts stored rows, so that no two have the same key.
     number: u32,
-    stored_groups: HashSet<u16>,
+    /// Key groups with rows in state of windows that have fired.
+    doomed: Groups,
     fired_to: i64,
-    deleted_to: i64,
+    /// Rows in state of later epochs are in memory too.
+    paged_to: u64,
+    bytes: usize,
 }
 
+/// Key (kind `timers`, every owned group) of the watermark (8).
 const WATERMARK: &[u8] = b"watermark";
 /// Pairs that are built at once.
 const CHUNK: usize = 8192;
 
 impl Operator for Joiner {
     fn open(&mut self, context: &mut OperatorContext<'_>) -> Result<()> {
-        let mut values: [Vec<Vec<u8>>; 2] = Default::default();
-        let groups = &mut self.stored_groups;
-        stored(context.state, |row| {
-            groups.insert(row.group.0);
-            values[usize::from(row.side.min(1))].push(row.value);
-            Ok(())
-        })?;
-        for side in 0..2 {
-            for chunk in std::mem::take(&mut values[side]).chunks(CHUNK) {
-                let (batch, _) = self.codecs[side].decode(chunk)?;
-                self.add(side, &batch, true)?;
-            }
-        }
-        for group in context.state.groups() {
-            if let Some(value) = context.state.get(StateKind::Timers, KeyGroup(group), WATERMARK)?
+        for group in context.state.groups().map(KeyGroup) {
+            if let Some(value) = context.state.get(StateKind::Timers, group, WATERMARK)?
                 && let Some((millis, _)) = value.split_first_chunk::<8>()
             {
                 self.watermark = self.watermark.max(Watermark::at(EventTime::from_millis(i64::from_be_bytes(*millis))));
             }
+            let windows = &mut self.windows;
+            let mut last = None;
+            stored(context.state, group, None, |at, _| {
+                if last != Some(at.time) {
+                    let waiting = windows.entry(at.time).or_default();
+                    waiting.stored.insert(group);
+                    waiting.paged.insert(group);
+                    last = Some(at.time);
+                }
+                Ok(())
+            })?;
         }
         Ok(())
     }
 
     fn process(&mut self, port: usize, batch: RecordBatch, context: &mut OperatorContext<'_>, _out: &mut dyn Collector) -> Result<()> {
-        if let Some(late) = self.add(port, &batch, false)? {
-            context.late.push(late);
+        let (start, end) = if port == 0 { self.step.left_window } else { self.step.right_window };
+        let ends = times_of(batch.column(end))?;
+        let starts = batch.column(start);
+        let mut by_end: BTreeMap<i64, Vec<u32>> = BTreeMap::new();
+        let mut late = Vec::new();
+        for row in 0..batch.num_rows() {
+            let is_late = starts.is_null(row) || ends.is_null(row) || self.step.window.fired(ends.value(row), self.watermark);
+            if is_late { late.push(row as u32) } else { by_end.entry(ends.value(row)).or_default().push(row as u32) }
+        }
+        for (end, rows) in by_end {
+            let part = if rows.len() == batch.num_rows() { batch.clone() } else { take_rows(&batch, &UInt32Array::from(rows))? };
+            self.bytes += bytes_of(&part);
+            self.windows.entry(end).or_default().sides[port].push(part);
+        }
+        if !late.is_empty() {
+            context.late.push(take_rows(&batch, &UInt32Array::from(late))?);
         }
         Ok(())
     }
 
-    fn watermark(&mut self, watermark: Watermark, _context: &mut OperatorContext<'_>, out: &mut dyn Collector) -> Result<()> {
+    fn watermark(&mut self, watermark: Watermark, context: &mut OperatorContext<'_>, out: &mut dyn Collector) -> Result<()> {
         self.watermark = self.watermark.max(watermark);
         while let Some(entry) = self.windows.first_entry() {
-            if !self.step.window.fired(entry.key().end, self.watermark) {
+            let end = *entry.key();
+            if !self.step.window.fired(end, self.watermark) {
                 break;
             }
-            let (pane, waiting) = entry.remove_entry();
-            self.fired_to = self.fired_to.max(pane.end);
-            self.fire(waiting, out)?;
+            let waiting = entry.remove();
+            self.bytes -= waiting.sides.iter().flatten().map(bytes_of).sum::<usize>();
+            self.fired_to = self.fired_to.max(end);
+            self.doomed.extend(&waiting.stored);
+            self.fire(end, waiting, context, out)?;
         }
         out.watermark(watermark)
     }
 
     fn barrier(&mut self, epoch: Epoch, context: &mut OperatorContext<'_>, _out: &mut dyn Collector) -> Result<()> {
-        if self.fired_to > self.deleted_to {
-            for &group in &self.stored_groups {
-                for side in 0..2 {
-                    delete_before(context.state, KeyGroup(group), side, self.fired_to.saturating_add(1));
-                }
-            }
-            self.deleted_to = self.fired_to;
+        if self.paged_to == u64::MAX {
+            // The first barrier of this run: what is paged was written by an earlier one.
+            self.paged_to = epoch.0.saturating_sub(1);
         }
-        for (pane, waiting) in &mut self.windows {
+        for group in std::mem::take(&mut self.doomed).iter() {
             for side in 0..2 {
-                for batch in &waiting.sides[side][waiting.stored[side]..] {
-                    let (keys, _) = key_columns(batch, &self.step.keys, side);
-                    let groups = groups_of(&keys, batch.num_rows(), context.state.group_count());
-                    let rows = self.codecs[side].encode(batch, &vec![false; batch.num_rows()])?;
-                    for (group, row) in groups.into_iter().zip(rows) {
-                        context.state.put(StateKind::JoinRows, group, &suffix(side as u8, pane.end, epoch, self.number), row);
-                        self.stored_groups.insert(group.0);
-                        self.number = self.number.wrapping_add(1);
-                    }
-                }
-                waiting.stored[side] = waiting.sides[side].len();
+                delete_before(context.state, group, side, self.fired_to.saturating_add(1));
             }
         }
-        let millis = self.watermark.time().as_millis().to_be_bytes().to_vec();
-        for group in context.state.groups() {
-            context.state.put(StateKind::Timers, KeyGroup(group), WATERMARK, millis.clone());
+        self.write(epoch, context.state)?;
+        if self.written != Some(self.watermark) {
+            let millis = self.watermark.time().as_millis().to_be_bytes().to_vec();
+            for group in context.state.groups() {
+                context.state.put(StateKind::Timers, KeyGroup(group), WATERMARK, millis.clone());
+            }
+            self.written = Some(self.watermark);
+        }
+        if self.bytes > self.budget {
+            for waiting in self.windows.values_mut() {
+                waiting.sides = Default::default();
+                waiting.written = [0; 2];
+                let stored = waiting.stored.clone();
+                waiting.paged.extend(&stored);
+            }
+            self.paged_to = epoch.0;
+            self.bytes = 0;
         }
         Ok(())
     }
 
     fn memory_bytes(&self) -> usize {
-        self.windows.values().flat_map(|waiting| waiting.sides.iter().flatten()).map(RecordBatch::get_array_memory_size).sum()
+        self.bytes + self.windows.len() * size_of::<Waiting>()
+    }
+
+    fn set_memory_budget(&mut self, bytes: usize) {
+        self.budget = bytes;
     }
 }
 
 impl Joiner {
-    /// Puts rows to their windows; gives the late ones.
-    fn add(&mut self, side: usize, batch: &RecordBatch, is_stored: bool) -> Result<Option<RecordBatch>> {
-        let (start, end) = if side == 0 { self.step.left_window } else { self.step.right_window };
-        let (starts, ends) = (times_of(batch.column(start))?, times_of(batch.column(end))?);
-        let mut by_window: BTreeMap<Pane, Vec<u32>> = BTreeMap::new();
-        let mut late = Vec::new();
-        for row in 0..batch.num_rows() {
-            let pane = Pane { start: starts.value(row), end: ends.value(row) };
-            let is_late = starts.is_null(row) || ends.is_null(row) || (!is_stored && self.step.window.fired(pane.end, self.watermark));
-            if is_late { late.push(row as u32) } else { by_window.entry(pane).or_default().push(row as u32) }
-        }
-        for (pane, rows) in by_window {
-            let part = if rows.len() == batch.num_rows() { batch.clone() } else { take_rows(batch, &UInt32Array::from(rows))? };
-            let waiting = self.windows.entry(pane).or_default();
-            waiting.sides[side].push(part);
-            if is_stored {
-                waiting.stored[side] = waiting.sides[side].len();
+    /// Writes the batches that came since the last barrier.
+    fn write(&mut self, epoch: Epoch, state: &mut StateHandle) -> Result<()> {
+        for (&time, waiting) in &mut self.windows {
+            for side in 0..2 {
+                for batch in &waiting.sides[side][waiting.written[side]..] {
+                    let (keys, _) = key_columns(batch, &self.step.keys, side);
+                    let groups = groups_of(&keys, batch.num_rows(), state.group_count());
+                    let rows = self.codecs[side].encode(batch, std::iter::repeat(false))?;
+                    for (group, row) in groups.into_iter().zip(rows) {
+                        let at = StoredAt { side: side as u8, time, epoch: epoch.0, number: self.number };
+                        state.put(StateKind::JoinRows, group, &at.to_bytes(), row);
+                        waiting.stored.insert(group);
+                        self.number = self.number.wrapping_add(1);
+                    }
+                }
+                waiting.written[side] = waiting.sides[side].len();
             }
         }
-        if late.is_empty() { Ok(None) } else { take_rows(batch, &UInt32Array::from(late)).map(Some) }
+        Ok(())
     }
 
-    fn fire(&self, waiting: Waiting, out: &mut dyn Collector) -> Result<()> {
-        let [left, right] = waiting.sides;
-        let left = concat_batches(&self.step.left, &left).map_err(|error| internal("window join", &error))?;
-        let right = concat_batches(&self.step.right, &right).map_err(|error| internal("window join", &error))?;
+    fn fire(&self, end: i64, waiting: Waiting, context: &mut OperatorContext<'_>, out: &mut dyn Collector) -> Result<()> {
+        let [left, right] = &waiting.sides;
+        let resident = [self.concat(0, left)?, self.concat(1, right)?];
+        if waiting.paged.is_empty() {
+            return self.join(&resident, context, out);
+        }
+        // Group by group, so that only one of them must be in memory at once.
+        let mut rows: BTreeMap<KeyGroup, [Vec<u32>; 2]> = waiting.paged.iter().map(|group| (group, Default::default())).collect();
+        for side in 0..2 {
+            let (keys, _) = key_columns(&resident[side], &self.step.keys, side);
+            let groups = groups_of(&keys, resident[side].num_rows(), context.state.group_count());
+            for (row, group) in groups.into_iter().enumerate() {
+                rows.entry(group).or_default()[side].push(row as u32);
+            }
+        }
+        for (group, rows) in rows {
+            let side = |side: usize, rows: Vec<u32>| {
+                let stored = self.read(group, side, end, context.state)?;
+                self.concat(side, &[stored, take_rows(&resident[side], &UInt32Array::from(rows))?])
+            };
+            let [left, right] = rows;
+            let sides = [side(0, left)?, side(1, right)?];
+            self.join(&sides, context, out)?;
+        }
+        Ok(())
+    }
+
+    fn schema_of(&self, side: usize) -> &SchemaRef {
+        if side == 0 { &self.step.left } else { &self.step.right }
+    }
+
+    fn concat(&self, side: usize, batches: &[RecordBatch]) -> Result<RecordBatch> {
+        concat_batches(self.schema_of(side), batches).map_err(|error| internal("window join", &error))
+    }
+
+    /// What state has of a side and window end that is not in memory.
+    fn read(&self, group: KeyGroup, side: usize, end: i64, state: &StateHandle) -> Result<RecordBatch> {
+        let mut values = Vec::new();
+        stored(state, group, Some((side as u8, end)), |at, value| {
+            if at.epoch <= self.paged_to {
+                values.push(value.to_vec());
+            }
+            Ok(())
+        })?;
+        let (batch, _) = self.codecs[side].decode(values.iter().map(Vec::as_slice))?;
+        Ok(batch)
+    }
+
+    /// Emits what the rows of one window end make.
+    fn join(&self, sides: &[RecordBatch; 2], context: &mut OperatorContext<'_>, out: &mut dyn Collector) -> Result<()> {
+        let [left, right] = sides;
         let mut matched = [vec![false; left.num_rows()], vec![false; right.num_rows()]];
-        let candidates = self.candidates(&left, &right)?;
+        let (candidates, order) = self.candidates(sides, context.state.group_count())?;
         for chunk in candidates.chunks(CHUNK) {
             let (l, r): (Vec<u32>, Vec<u32>) = chunk.iter().copied().unzip();
-            let (left_rows, right_rows) = (take_rows(&left, &UInt32Array::from(l))?, take_rows(&right, &UInt32Array::from(r))?);
-            let (batch, mask) = pairs(&left_rows, &right_rows, self.step.residual.as_ref(), &self.pair_schema)?;
+            let (left_rows, right_rows) = (take_rows(left, &UInt32Array::from(l))?, take_rows(right, &UInt32Array::from(r))?);
+            let (batch, mask) = pairs(&left_rows, &right_rows, self.residual.as_ref(), &self.pair_schema, context.dead_letters)?;
             for (index, (l, r)) in chunk.iter().enumerate() {
                 if mask.as_ref().is_none_or(|mask| mask.is_valid(index) && mask.value(index)) {
                     matched[0][*l as usize] = true;
@@ -222,42 +318,65 @@ impl Joiner {
             if !matches!(self.step.kind, JoinKind::Semi | JoinKind::Anti) {
                 let rows = masked(&batch, mask.as_ref())?;
                 if rows.num_rows() > 0 {
-                    out.batch(rows.with_schema(Arc::clone(&self.step.schema)).map_err(|error| internal("window join", &error))?)?;
+                    out.batch(shaped(rows.columns().to_vec(), rows.num_rows(), &self.step.schema)?)?;
                 }
             }
         }
-        for (side, (rows, other)) in [(&left, &self.step.right), (&right, &self.step.left)].into_iter().enumerate() {
+        for side in 0..2 {
             let wanted = if self.step.kind == JoinKind::Semi && side == 0 { Some(true) } else { self.step.kind.keeps(side).then_some(false) };
             let Some(wanted) = wanted else { continue };
-            let alone: UInt32Array = (0..rows.num_rows() as u32).filter(|&row| matched[side][row as usize] == wanted).collect();
-            if !alone.is_empty() {
-                out.batch(padded(&take_rows(rows, &alone)?, side, other, &self.step.schema)?)?;
+            let alone: Vec<u32> = order[side].iter().copied().filter(|&row| matched[side][row as usize] == wanted).collect();
+            for rows in alone.chunks(CHUNK) {
+                let rows = take_rows(&sides[side], &UInt32Array::from(rows.to_vec()))?;
+                out.batch(match self.step.kind {
+                    JoinKind::Semi | JoinKind::Anti => shaped(rows.columns().to_vec(), rows.num_rows(), &self.step.schema)?,
+                    _ => padded(&rows, side, self.schema_of(1 - side), &self.step.schema)?,
+                })?;
             }
         }
         Ok(())
     }
 
-    /// Pairs of rows with equal keys.
-    fn candidates(&self, left: &RecordBatch, right: &RecordBatch) -> Result<Vec<(u32, u32)>> {
-        let ((left_keys, left_ok), (right_keys, right_ok)) = (key_columns(left, &self.step.keys, 0), key_columns(right, &self.step.keys, 1));
-        if self.step.keys.is_empty() {
-            return Ok((0..left.num_rows() as u32).flat_map(|l| (0..right.num_rows() as u32).map(move |r| (l, r))).collect());
-        }
-        let fields = left_keys.iter().map(|column| SortField::new(column.data_type().clone())).collect();
-        let fault = |error| internal("window join", &error);
-        let converter = RowConverter::new(fields).map_err(fault)?;
-        let right_keys = right_keys.into_iter().zip(&left_keys).map(|(column, like)| crate::expressions::conform(column, like.data_type())).collect::<Result<Vec<_>, _>>().map_err(|error| internal("window join", &error))?;
-        let (left_rows, right_rows) = (converter.convert_columns(&left_keys).map_err(fault)?, converter.convert_columns(&right_keys).map_err(fault)?);
+    /// Pairs of rows with equal keys and starts, and each side's rows in key order.
+    #[expect(clippy::type_complexity, reason = "pairs of row numbers, and row numbers of each side")]
+    fn candidates(&self, sides: &[RecordBatch; 2], group_count: u16) -> Result<(Vec<(u32, u32)>, [Vec<u32>; 2])> {
+        let (left, right) = (self.keys_of(&sides[0], 0)?, self.keys_of(&sides[1], 1)?);
+        let order = [left.order(group_count), right.order(group_count)];
         let mut by_key: HashMap<&[u8], Vec<u32>> = HashMap::new();
-        for row in (0..right.num_rows()).filter(|&row| right_ok[row]) {
-            by_key.entry(right_rows.row(row).data()).or_default().push(row as u32);
+        for row in (0..right.joinable.len()).filter(|&row| right.joinable[row]) {
+            by_key.entry(right.rows.row(row).data()).or_default().push(row as u32);
         }
         let mut found = Vec::new();
-        for row in (0..left.num_rows()).filter(|&row| left_ok[row]) {
-            if let Some(partners) = by_key.get(left_rows.row(row).data()) {
-                found.extend(partners.iter().map(|&partner| (row as u32, partner)));
+        for &row in order[0].iter().filter(|&&row| left.joinable[row as usize]) {
+            if let Some(partners) = by_key.get(left.rows.row(row as usize).data()) {
+                found.extend(partners.iter().map(|&partner| (row, partner)));
             }
         }
-        Ok(found)
+        Ok((found, order))
+    }
+
+    fn keys_of(&self, batch: &RecordBatch, side: usize) -> Result<SideKeys> {
+        let (keys, joinable) = key_columns(batch, &self.step.keys, side);
+        let start = if side == 0 { self.step.left_window.0 } else { self.step.right_window.0 };
+        let columns = keys.iter().chain([batch.column(start)]).zip(&self.key_types).map(|(column, wanted)| conform(Arc::clone(column), wanted));
+        let columns: Vec<ArrayRef> = columns.collect::<Result<_, _>>().map_err(|error| internal("window join", &error))?;
+        Ok(SideKeys { rows: key_rows(&self.converter, &columns)?, keys, joinable })
+    }
+}
+
+/// The keys of one side's rows.
+struct SideKeys {
+    keys: Vec<ArrayRef>,
+    rows: arrow::row::Rows,
+    joinable: Vec<bool>,
+}
+
+impl SideKeys {
+    /// Rows by key group, then key; equal ones as they came.
+    fn order(&self, group_count: u16) -> Vec<u32> {
+        let groups = groups_of(&self.keys, self.joinable.len(), group_count);
+        let mut order: Vec<u32> = (0..self.joinable.len() as u32).collect();
+        order.sort_by(|&a, &b| groups[a as usize].cmp(&groups[b as usize]).then_with(|| self.rows.row(a as usize).cmp(&self.rows.row(b as usize))));
+        order
     }
 }

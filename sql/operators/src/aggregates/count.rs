@@ -20,8 +20,8 @@ impl SlotAggregate for Count {
         self.counts.resize(slots.max(self.counts.len()), 0);
     }
 
-    fn clear(&mut self, slot: u32) {
-        self.counts[slot as usize] = 0;
+    fn clear(&mut self, slots: &[u32]) {
+        slots.iter().for_each(|&slot| self.counts[slot as usize] = 0);
     }
 
     fn update(&mut self, slots: &[u32], args: &[ArrayRef], keep: Option<&BooleanArray>) -> Result<()> {
@@ -46,6 +46,21 @@ impl SlotAggregate for Count {
             self.counts[to as usize] += self.counts[from as usize];
         }
         Ok(())
+    }
+
+    fn is_linear(&self) -> bool {
+        true
+    }
+
+    fn retract(&mut self, pairs: &[(u32, u32)]) -> Result<()> {
+        for &(to, from) in pairs {
+            self.counts[to as usize] -= self.counts[from as usize];
+        }
+        Ok(())
+    }
+
+    fn is_small(&self) -> bool {
+        true
     }
 
     fn evaluate(&mut self, slots: &[u32], _consume: bool) -> Result<ArrayRef> {

@@ -58,8 +58,12 @@ impl<T: ArrowPrimitiveType> SlotAggregate for Primitive<T> {
         self.values.resize(slots.max(self.values.len()), None);
     }
 
-    fn clear(&mut self, slot: u32) {
-        self.values[slot as usize] = None;
+    fn clear(&mut self, slots: &[u32]) {
+        slots.iter().for_each(|&slot| self.values[slot as usize] = None);
+    }
+
+    fn is_small(&self) -> bool {
+        true
     }
 
     fn update(&mut self, slots: &[u32], args: &[ArrayRef], keep: Option<&BooleanArray>) -> Result<()> {
@@ -125,10 +129,16 @@ impl SlotAggregate for Text {
         self.values.resize(slots.max(self.values.len()), None);
     }
 
-    fn clear(&mut self, slot: u32) {
-        if let Some(held) = self.values[slot as usize].take() {
-            self.bytes -= held.len();
+    fn clear(&mut self, slots: &[u32]) {
+        for &slot in slots {
+            if let Some(held) = self.values[slot as usize].take() {
+                self.bytes -= held.len();
+            }
         }
+    }
+
+    fn is_small(&self) -> bool {
+        true
     }
 
     fn update(&mut self, slots: &[u32], args: &[ArrayRef], keep: Option<&BooleanArray>) -> Result<()> {

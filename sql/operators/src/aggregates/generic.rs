@@ -22,6 +22,9 @@ use crate::expressions::internal;
 pub(crate) struct Generic {
     function: Arc<AggregateFunctionExpr>,
     slots: Vec<Option<Box<dyn Accumulator>>>,
+    /// What each slot was last seen to take, and their sum.
+    sizes: Vec<u32>,
+    bytes: usize,
 }
 
 fn fault(error: DataFusionError) -> pelton_core::error::RuntimeError {
@@ -31,7 +34,7 @@ fn fault(error: DataFusionError) -> pelton_core::error::RuntimeError {
 impl Generic {
     pub(crate) fn new(call: &AggregateCall) -> Result<Self> {
         let builder = AggregateExprBuilder::new(Arc::clone(&call.function), call.args.clone()).schema(Arc::clone(&call.input)).alias(call.function.name());
-        Ok(Self { function: Arc::new(builder.build().map_err(fault)?), slots: Vec::new() })
+        Ok(Self { function: Arc::new(builder.build().map_err(fault)?), slots: Vec::new(), sizes: Vec::new(), bytes: 0 })
     }
 
     fn slot(&mut self, slot: u32) -> Result<&mut Box<dyn Accumulator>> {
@@ -50,6 +53,12 @@ impl Generic {
         self.slots[slot as usize] = Some(fresh);
         Ok(state)
     }
+
+    fn measure(&mut self, slot: u32) {
+        let size = self.slots[slot as usize].as_ref().map_or(0, |held| held.size().try_into().unwrap_or(u32::MAX));
+        let before = std::mem::replace(&mut self.sizes[slot as usize], size);
+        self.bytes = self.bytes + size as usize - before as usize;
+    }
 }
 
 fn arrays(state: &[ScalarValue]) -> Result<Vec<ArrayRef>> {
@@ -58,11 +67,16 @@ fn arrays(state: &[ScalarValue]) -> Result<Vec<ArrayRef>> {
 
 impl SlotAggregate for Generic {
     fn grow(&mut self, slots: usize) {
-        self.slots.resize_with(slots.max(self.slots.len()), || None);
+        let slots = slots.max(self.slots.len());
+        self.slots.resize_with(slots, || None);
+        self.sizes.resize(slots, 0);
     }
 
-    fn clear(&mut self, slot: u32) {
-        self.slots[slot as usize] = None;
+    fn clear(&mut self, slots: &[u32]) {
+        for &slot in slots {
+            self.slots[slot as usize] = None;
+            self.measure(slot);
+        }
     }
 
     fn update(&mut self, slots: &[u32], args: &[ArrayRef], keep: Option<&BooleanArray>) -> Result<()> {
@@ -74,7 +88,9 @@ impl SlotAggregate for Generic {
         let mut begin = 0;
         for run in sorted.values().chunk_by(|a, b| slots[*a as usize] == slots[*b as usize]) {
             let part: Vec<_> = columns.iter().map(|column| column.slice(begin, run.len())).collect();
-            self.slot(slots[run[0] as usize])?.update_batch(&part).map_err(fault)?;
+            let slot = slots[run[0] as usize];
+            self.slot(slot)?.update_batch(&part).map_err(fault)?;
+            self.measure(slot);
             begin += run.len();
         }
         Ok(())
@@ -85,6 +101,7 @@ impl SlotAggregate for Generic {
             if self.slots[from as usize].is_some() {
                 let state = arrays(&self.state_of(from)?)?;
                 self.slot(to)?.merge_batch(&state).map_err(fault)?;
+                self.measure(to);
             }
         }
         Ok(())
@@ -128,11 +145,12 @@ impl SlotAggregate for Generic {
         for (row, &slot) in slots.iter().enumerate() {
             let part: Vec<_> = state.iter().map(|column| column.slice(row, 1)).collect();
             self.slot(slot)?.merge_batch(&part).map_err(fault)?;
+            self.measure(slot);
         }
         Ok(())
     }
 
     fn memory_bytes(&self) -> usize {
-        self.slots.iter().flatten().map(|accumulator| accumulator.size()).sum::<usize>() + self.slots.capacity() * 16
+        self.bytes + self.slots.capacity() * 20
     }
 }

@@ -11,18 +11,21 @@ mod extremes;
 
 mod generic;
 
+mod set;
+
 mod sums;
 
 use std::sync::Arc;
 
 use arrow::{
-    array::{ArrayRef, BooleanArray, RecordBatch},
+    array::{Array, ArrayRef, BooleanArray},
     datatypes::{DataType, SchemaRef},
 };
 use datafusion::logical_expr::AggregateUDF;
 use pelton_core::error::Result;
 
-use crate::expressions::{Expression, evaluate, internal};
+pub(crate) use self::set::{AggregateSet, Arguments, Part};
+use crate::expressions::{Expression, internal};
 
 /// One aggregate of a step.
 #[derive(Debug, Clone)]
@@ -46,14 +49,30 @@ pub(crate) trait SlotAggregate: Send {
     /// Makes room for slots below `slots`; new ones are empty.
     fn grow(&mut self, slots: usize);
 
-    /// Empties a slot.
-    fn clear(&mut self, slot: u32);
+    /// Empties slots.
+    fn clear(&mut self, slots: &[u32]);
 
     /// Adds each row to its slot; rows that `keep` does not hold true are left out.
     fn update(&mut self, slots: &[u32], args: &[ArrayRef], keep: Option<&BooleanArray>) -> Result<()>;
 
     /// Adds slot `pair.1` to slot `pair.0`, pair after pair.
     fn merge(&mut self, pairs: &[(u32, u32)]) -> Result<()>;
+
+    /// Whether what was merged into a slot can be taken away again, in any order and without a trace.
+    fn is_linear(&self) -> bool {
+        false
+    }
+
+    /// Takes slot `pair.1` away from slot `pair.0`, which holds it; only called if [`SlotAggregate::is_linear`].
+    fn retract(&mut self, pairs: &[(u32, u32)]) -> Result<()> {
+        let _ = pairs;
+        Ok(())
+    }
+
+    /// Whether a slot is about as large as one value: a barrier then writes the whole of it, else what was added.
+    fn is_small(&self) -> bool {
+        false
+    }
 
     /// The result of each slot. `consume`: the slots are cleared right after, so that their content may be used up.
     fn evaluate(&mut self, slots: &[u32], consume: bool) -> Result<ArrayRef>;
@@ -95,105 +114,7 @@ pub(crate) fn of_types(call: &AggregateCall, arg_types: &[DataType]) -> Result<B
     }
 }
 
-/// All aggregates of a step over the same slots.
-pub(crate) struct AggregateSet {
-    calls: Vec<AggregateCall>,
-    columns: Vec<Box<dyn SlotAggregate>>,
-    free: Vec<u32>,
-    slots: u32,
-}
-
-/// Arguments and filters of a batch, evaluated.
-pub(crate) struct Arguments {
-    args: Vec<Vec<ArrayRef>>,
-    keep: Vec<Option<BooleanArray>>,
-}
-
-impl AggregateSet {
-    pub(crate) fn new(calls: &[AggregateCall]) -> Result<Self> {
-        let columns = calls.iter().map(accumulators).collect::<Result<_>>()?;
-        Ok(Self { calls: calls.to_vec(), columns, free: Vec::new(), slots: 0 })
-    }
-
-    /// An empty slot.
-    pub(crate) fn allocate(&mut self) -> u32 {
-        if let Some(slot) = self.free.pop() {
-            return slot;
-        }
-        self.slots += 1;
-        // Doubling keeps growth cheap however slots are asked for.
-        if self.slots.is_power_of_two() || self.slots == 1 {
-            let room = (self.slots as usize * 2).max(64);
-            self.columns.iter_mut().for_each(|column| column.grow(room));
-        }
-        self.slots - 1
-    }
-
-    pub(crate) fn release(&mut self, slot: u32) {
-        self.columns.iter_mut().for_each(|column| column.clear(slot));
-        self.free.push(slot);
-    }
-
-    pub(crate) fn arguments(&self, batch: &RecordBatch) -> Result<Arguments> {
-        let fault = |error| internal("aggregate", &error);
-        let args = self.calls.iter().map(|call| call.args.iter().map(|arg| evaluate(arg, batch)).collect::<Result<_, _>>()).collect::<Result<_, _>>().map_err(fault)?;
-        let keep = self
-            .calls
-            .iter()
-            .map(|call| call.filter.as_ref().map(|filter| evaluate(filter, batch).map(|mask| arrow::array::AsArray::as_boolean(&mask).clone())).transpose())
-            .collect::<Result<_, _>>()
-            .map_err(fault)?;
-        Ok(Arguments { args, keep })
-    }
-
-    /// Adds rows to their slots; `rows` picks the rows of the arguments (`None`: all).
-    pub(crate) fn update(&mut self, slots: &[u32], arguments: &Arguments) -> Result<()> {
-        for (index, column) in self.columns.iter_mut().enumerate() {
-            column.update(slots, &arguments.args[index], arguments.keep[index].as_ref())?;
-        }
-        Ok(())
-    }
-
-    pub(crate) fn merge(&mut self, pairs: &[(u32, u32)]) -> Result<()> {
-        if pairs.is_empty() { Ok(()) } else { self.columns.iter_mut().try_for_each(|column| column.merge(pairs)) }
-    }
-
-    pub(crate) fn evaluate(&mut self, slots: &[u32], consume: bool) -> Result<Vec<ArrayRef>> {
-        self.columns.iter_mut().map(|column| column.evaluate(slots, consume)).collect()
-    }
-
-    pub(crate) fn state_types(&self) -> Result<Vec<DataType>> {
-        let mut types = Vec::new();
-        for column in &self.columns {
-            types.extend(column.state_types()?);
-        }
-        Ok(types)
-    }
-
-    pub(crate) fn state(&mut self, slots: &[u32]) -> Result<Vec<ArrayRef>> {
-        let mut state = Vec::new();
-        for column in &mut self.columns {
-            state.extend(column.state(slots)?);
-        }
-        Ok(state)
-    }
-
-    pub(crate) fn merge_state(&mut self, slots: &[u32], mut state: &[ArrayRef]) -> Result<()> {
-        for column in &mut self.columns {
-            let (mine, rest) = state.split_at(column.state_types()?.len());
-            column.merge_state(slots, mine)?;
-            state = rest;
-        }
-        Ok(())
-    }
-
-    pub(crate) fn memory_bytes(&self) -> usize {
-        self.columns.iter().map(|column| column.memory_bytes()).sum()
-    }
-}
-
 /// Whether a row counts for an aggregate with a filter.
 pub(crate) fn kept(keep: Option<&BooleanArray>, row: usize) -> bool {
-    use arrow::array::Array as _;
     keep.is_none_or(|keep| keep.is_valid(row) && keep.value(row))
 }

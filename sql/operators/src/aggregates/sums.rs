@@ -59,17 +59,16 @@ impl Exact {
             DataType::Decimal128(_, scale) => scale,
             _ => 0,
         };
-        let factor = 10_i128.checked_pow(u32::try_from(target - self.scale).unwrap_or(0))?;
-        let scaled = sum.checked_mul(factor)?;
-        if !self.average {
-            return Some(scaled);
+        if self.average && !matches!(self.result, DataType::Decimal128(..)) {
+            return Some(sum / i128::from(count));
         }
-        if !matches!(self.result, DataType::Decimal128(..)) {
-            return Some(scaled / i128::from(count));
-        }
+        let shift = i32::from(target) - i32::from(self.scale);
+        let power = 10_i128.checked_pow(shift.unsigned_abs())?;
+        let (dividend, divisor) = if shift >= 0 { (sum.checked_mul(power)?, 1) } else { (sum, power) };
+        let divisor = if self.average { divisor.checked_mul(i128::from(count))? } else { divisor };
         // Half up, away from zero.
-        let (quotient, rest) = (scaled / i128::from(count), scaled % i128::from(count));
-        Some(if rest.abs() * 2 >= i128::from(count) { quotient + scaled.signum() } else { quotient })
+        let (quotient, rest) = (dividend / divisor, dividend % divisor);
+        Some(if rest.unsigned_abs() >= divisor.unsigned_abs().div_ceil(2) && rest != 0 { quotient + dividend.signum() } else { quotient })
     }
 }
 
@@ -79,9 +78,28 @@ impl SlotAggregate for Exact {
         self.counts.resize(slots.max(self.counts.len()), 0);
     }
 
-    fn clear(&mut self, slot: u32) {
-        self.sums[slot as usize] = 0;
-        self.counts[slot as usize] = 0;
+    fn clear(&mut self, slots: &[u32]) {
+        for &slot in slots {
+            self.sums[slot as usize] = 0;
+            self.counts[slot as usize] = 0;
+        }
+    }
+
+    fn is_linear(&self) -> bool {
+        // Wrapping sums come back exactly.
+        true
+    }
+
+    fn retract(&mut self, pairs: &[(u32, u32)]) -> Result<()> {
+        for &(to, from) in pairs {
+            self.sums[to as usize] = self.sums[to as usize].wrapping_sub(self.sums[from as usize]);
+            self.counts[to as usize] -= self.counts[from as usize];
+        }
+        Ok(())
+    }
+
+    fn is_small(&self) -> bool {
+        true
     }
 
     fn update(&mut self, slots: &[u32], args: &[ArrayRef], keep: Option<&BooleanArray>) -> Result<()> {
@@ -178,27 +196,36 @@ impl SlotAggregate for Floats {
         self.counts.resize(slots.max(self.counts.len()), 0);
     }
 
-    fn clear(&mut self, slot: u32) {
-        self.sums[slot as usize] = 0.0;
-        self.counts[slot as usize] = 0;
+    fn clear(&mut self, slots: &[u32]) {
+        for &slot in slots {
+            self.sums[slot as usize] = 0.0;
+            self.counts[slot as usize] = 0;
+        }
+    }
+
+    fn is_small(&self) -> bool {
+        true
     }
 
     fn update(&mut self, slots: &[u32], args: &[ArrayRef], keep: Option<&BooleanArray>) -> Result<()> {
+        let average = self.average;
         let Self { sums, counts, .. } = self;
         macro_rules! add {
-            ($type:ty) => {{
+            ($type:ty, $round:expr) => {{
                 let values = args[0].as_primitive::<$type>();
                 for (row, &slot) in slots.iter().enumerate() {
                     if values.is_valid(row) && kept(keep, row) {
-                        sums[slot as usize] += f64::from(values.value(row));
+                        sums[slot as usize] = $round(sums[slot as usize] + f64::from(values.value(row)));
                         counts[slot as usize] += 1;
                     }
                 }
             }};
         }
+        // SUM(FLOAT) is summed as a FLOAT, AVG(FLOAT) as a DOUBLE, as in Flink.
         match args[0].data_type() {
-            DataType::Float32 => add!(t::Float32Type),
-            DataType::Float64 => add!(t::Float64Type),
+            DataType::Float32 if !average => add!(t::Float32Type, |sum: f64| f64::from(sum as f32)),
+            DataType::Float32 => add!(t::Float32Type, std::convert::identity),
+            DataType::Float64 => add!(t::Float64Type, std::convert::identity),
             other => return Err(internal("sum", &format!("{other} is no float"))),
         }
         Ok(())
