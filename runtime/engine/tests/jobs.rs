@@ -51,7 +51,7 @@ fn expected(tables: &[(i64, u64)]) -> Vec<String> {
             *counts.entry((key.to_owned(), ts.div_euclid(WINDOW_MS) * WINDOW_MS)).or_default() += 1;
         }
     }
-    let mut rows: Vec<_> = counts.into_iter().map(|((key, start), n)| format!(r#"{{"k": "{key}", "start": {start}, "n": {n}}}"#)).collect();
+    let mut rows: Vec<_> = counts.into_iter().map(|((key, start), n)| format!(r#"{{"k":"{key}","start":{start},"n":{n}}}"#)).collect();
     rows.sort();
     rows
 }
@@ -196,7 +196,7 @@ fn with_wall_clock_advance_windows_close_without_further_records() {
         clock.advance(Duration::from_millis(50));
         !tables.rows("out").is_empty()
     });
-    assert_eq!(tables.rows("out"), [r#"{"k": "k", "start": 1000000, "n": 2}"#]);
+    assert_eq!(tables.rows("out"), [r#"{"k":"k","start":1000000,"n":2}"#]);
 }
 
 #[test]

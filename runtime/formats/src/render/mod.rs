@@ -35,10 +35,10 @@ fn cells(batch: &RecordBatch) -> Result<Vec<Cells<'_>>> {
     cells.collect::<Result<_, _>>().map_err(|reason| RuntimeError::Script(format!("print rows: {reason}")))
 }
 
-/// Appends each row of `batch` as a JSON object and a line break: `{"id": 1, "name": "a"}`.
+/// Appends each row of `batch` as a JSON object and a line break: `{"id":1,"name":"a"}`.
 pub fn json_lines(batch: &RecordBatch, out: &mut Vec<u8>) -> Result<()> {
     let names: Vec<_> = batch.schema_ref().fields().iter().map(|field| quoted(field.name())).collect();
-    let (cells, style) = (cells(batch)?, style());
+    let (cells, style) = (cells(batch)?, Style { spaced: false, ..style() });
     for row in 0..batch.num_rows() {
         object(&names, &cells, row, &style, out).map_err(RuntimeError::Script)?;
         out.push(b'\n');
@@ -223,14 +223,14 @@ mod tests {
         let mut out = Vec::new();
         json_lines(&nested(), &mut out).expect("render");
         let expected = concat!(
-            r#"{"id": 1, "r": {"a": 5, "t": "x\"y"}, "m": {"one": 1, "two": null}, "l": [1.0, null, 1.0E22], "day": "2020-02-29", "t": "00:00", "#,
-            r#""ts": "2020-01-01 00:00:00.123", "b": "aGk=", "d": -0.0000000001, "ok": true}"#,
+            r#"{"id":1,"r":{"a":5,"t":"x\"y"},"m":{"one":1,"two":null},"l":[1.0,null,1.0E22],"day":"2020-02-29","t":"00:00","#,
+            r#""ts":"2020-01-01 00:00:00.123","b":"aGk=","d":-0.0000000001,"ok":true}"#,
             "\n",
-            r#"{"id": null, "r": null, "m": null, "l": null, "day": null, "t": null, "ts": null, "b": null, "d": null, "ok": null}"#,
+            r#"{"id":null,"r":null,"m":null,"l":null,"day":null,"t":null,"ts":null,"b":null,"d":null,"ok":null}"#,
             "\n"
         );
         assert_eq!(text(out), expected);
-        assert_eq!(text(json_row(&batch(vec![("id", DataType::Int32)], &["{}", r#"{"id":2}"#]), 1).expect("render")), r#"{"id": 2}"#);
+        assert_eq!(text(json_row(&batch(vec![("id", DataType::Int32)], &["{}", r#"{"id":2}"#]), 1).expect("render")), r#"{"id":2}"#);
     }
 
     #[test]
