@@ -21,7 +21,7 @@ use pelton_sql::job::{Action, Environment, ScriptError};
 use crate::{
     components::Components,
     connectors::{Connectors, Place},
-    settings::SETTINGS,
+    settings::{SETTINGS, Settings},
     table_options::TABLE_OPTIONS,
 };
 
@@ -52,7 +52,7 @@ pub fn plan(script: &str, context: &PlanContext<'_>) -> Result<Vec<Action>, Scri
         None => Box::new(NoPlugins),
     };
     let connectors = components.connectors.infos();
-    pelton_sql::plan_script(
+    let actions = pelton_sql::plan_script(
         script,
         &Environment {
             variables: context.variables,
@@ -64,7 +64,33 @@ pub fn plan(script: &str, context: &PlanContext<'_>) -> Result<Vec<Action>, Scri
             samples: &|options| samples(components.connectors.as_ref(), options, SAMPLES).map_err(|error| error.to_string()),
             pinned_schema: &|table, text| pinned(&context.schema_file, table, text),
         },
-    )
+    )?;
+    check_values(script)?;
+    Ok(actions)
+}
+
+/// Checks the values of the script's SET statements, whose keys the planner has checked; those with variables are
+/// checked when a job is run with them.
+fn check_values(script: &str) -> Result<(), ScriptError> {
+    for (number, line) in script.lines().enumerate() {
+        let is_set = line.trim_start().get(..4).is_some_and(|start| start.eq_ignore_ascii_case("set "));
+        // SET 'key' = 'value': the texts between the quotes stand at the odd places.
+        let parts: Vec<&str> = line.split('\'').collect();
+        let (true, Some(key), Some(equals), Some(value)) = (is_set, parts.get(1), parts.get(2), parts.get(3)) else { continue };
+        if equals.trim() != "=" || value.contains("${") {
+            continue;
+        }
+        if let Err(error) = Settings::read(&BTreeMap::from([((*key).to_owned(), (*value).to_owned())]), "") {
+            let before = line[..value.as_ptr() as usize - line.as_ptr() as usize].chars().count();
+            return Err(ScriptError {
+                line: number as u64 + 1,
+                column: before as u64,
+                message: error.to_string(),
+                source_line: line.to_owned(),
+            });
+        }
+    }
+    Ok(())
 }
 
 /// Columns of JSON samples, found without a plugin. Timestamps in ISO-8601 stay text: the table's options decide how the
@@ -166,5 +192,19 @@ impl PluginCatalog for NoPlugins {
             Some(plugin) => Self::refuse(plugin),
             None => native_schema(subject, samples).map(Arc::new).map_err(RuntimeError::Script),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_that_cannot_be_is_refused_at_its_place() {
+        let script = "-- SET 'pelton.batch.rows' = 'x';\nSET 'pipeline.name' = 'a';\n  set 'execution.checkpointing.interval' = 'soon';\n";
+        let error = check_values(script).expect_err("soon is no duration");
+        assert_eq!((error.line, error.column), (3, 44));
+        assert!(error.message.contains("soon"), "{}", error.message);
+        assert!(check_values("SET 'pelton.batch.rows' = '${ROWS}';").is_ok());
     }
 }
