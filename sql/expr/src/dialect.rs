@@ -97,6 +97,14 @@ impl Dialect for FlinkDialect {
             return None;
         }
         let negated = word_at(parser, 1, "NOT");
+        if word_at(parser, 1 + usize::from(negated), "DISTINCT") && word_at(parser, 2 + usize::from(negated), "FROM") {
+            // sqlparser itself would take everything behind FROM, a following AND too, as the right side.
+            (0..3 + usize::from(negated)).for_each(|_| parser.advance_token());
+            return Some(parser.parse_subexpr(precedence).map(|right| {
+                let (left, right) = (Box::new(expr.clone()), Box::new(right));
+                if negated { Expr::IsNotDistinctFrom(left, right) } else { Expr::IsDistinctFrom(left, right) }
+            }));
+        }
         if !word_at(parser, 1 + usize::from(negated), "JSON") {
             return None;
         }

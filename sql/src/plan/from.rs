@@ -272,6 +272,13 @@ impl Planner<'_> {
                 Ast::Function(function) => self.table_function(function, alias.as_ref(), ctes, left),
                 other => Err(Fault::at(other.span(), "expected TUMBLE, HOP, CUMULATE or a table function inside TABLE(…)")),
             },
+            // Only some of sqlparser's dialects know UNNEST as a word of its own.
+            TableFactor::Table { name, alias, args: Some(args), with_ordinality, .. } if name.to_string().eq_ignore_ascii_case("UNNEST") => {
+                let [FunctionArg::Unnamed(FunctionArgExpr::Expr(list))] = args.args.as_slice() else {
+                    return Err(not_built(span, "UNNEST of several arrays is", "Unnest one, or build an ARRAY of ROWs first"));
+                };
+                self.unnest(list, alias.as_ref(), *with_ordinality, left)
+            }
             TableFactor::Table { name, alias, args: Some(args), .. } => {
                 let function = call(name, &args.args);
                 self.table_function(&function, alias.as_ref(), ctes, left)
