@@ -134,9 +134,10 @@ impl Panes {
         }
         let columns = self.set.state(&slots)?;
         let rows = if self.store.has_states { Some(self.store.states.convert_columns(&columns).map_err(|error| internal("window state", &error))?) } else { None };
+        let mut suffix = Vec::new();
         let groups: Vec<KeyGroup> = keys.iter().map(|&id| self.keys.group(id)).collect();
         self.keys.stored_bytes(&keys, |index, key| {
-            let suffix = suffix(pane, key, epochs[index]);
+            suffix_into(pane, key, epochs[index], &mut suffix);
             let value = rows.as_ref().map_or_else(Vec::new, |rows| rows.row(index).as_ref().to_vec());
             state.put(StateKind::Panes, groups[index], &suffix, value);
         })?;
@@ -328,11 +329,16 @@ impl Panes {
 /// The key of a stored row, without operator and key group.
 fn suffix(pane: Pane, key: &[u8], epoch: u64) -> Vec<u8> {
     let mut suffix = Vec::with_capacity(24 + key.len());
+    suffix_into(pane, key, epoch, &mut suffix);
+    suffix
+}
+
+fn suffix_into(pane: Pane, key: &[u8], epoch: u64, suffix: &mut Vec<u8>) {
+    suffix.clear();
     suffix.extend_from_slice(&sortable(pane.end));
     suffix.extend_from_slice(&sortable(pane.start));
     suffix.extend_from_slice(key);
     suffix.extend_from_slice(&epoch.to_be_bytes());
-    suffix
 }
 
 /// Pane, key bytes and epoch of a stored row.

@@ -25,7 +25,7 @@ use crate::{
     aggregates::{Arguments, Part},
     panes::{Latecomer, Pane, Panes},
     window::{WindowKind, WindowSpec},
-    window_aggregate::{BATCH_ROWS, Emission, NO_SLOT},
+    window_aggregate::{BATCH_ROWS, Emission, Fired, NO_SLOT},
 };
 
 /// The running values of a step's keys.
@@ -170,7 +170,7 @@ impl Sliding {
     }
 
     /// Every window end that has passed, edge by edge.
-    pub(crate) fn fire(&mut self, watermark: Watermark, panes: &mut Panes, emission: &Emission<'_>, state: &StateHandle, out: &mut dyn Collector) -> Result<()> {
+    pub(crate) fn fire(&mut self, watermark: Watermark, panes: &mut Panes, emission: &mut Emission<'_>, state: &StateHandle, out: &mut dyn Collector) -> Result<()> {
         loop {
             // The next edge with something to say: the one after the last if a key is live, else the first pane's end.
             let end = if self.live.is_empty() {
@@ -194,7 +194,7 @@ impl Sliding {
     }
 
     /// Lets the pane that ends at `end` enter, emits the window that ends there, and lets panes leave.
-    fn slide_to(&mut self, end: i64, panes: &mut Panes, emission: &Emission<'_>, state: &StateHandle, out: &mut dyn Collector) -> Result<()> {
+    fn slide_to(&mut self, end: i64, panes: &mut Panes, emission: &mut Emission<'_>, state: &StateHandle, out: &mut dyn Collector) -> Result<()> {
         let step = self.spec.pane_ms();
         let left = self.left_of(end);
         let is_paged = self.has_stacks && panes.is_paged();
@@ -257,14 +257,15 @@ impl Sliding {
         panes.set.merge(&merges, self.part())
     }
 
-    fn emit(&mut self, window: (i64, i64), panes: &mut Panes, emission: &Emission<'_>, out: &mut dyn Collector) -> Result<()> {
+    fn emit(&mut self, window: (i64, i64), panes: &mut Panes, emission: &mut Emission<'_>, out: &mut dyn Collector) -> Result<()> {
         if self.columns.is_none() && self.live.len() <= BATCH_ROWS {
             self.columns = Some(panes.keys.columns(&self.live)?);
         }
         let totals: Vec<u32> = self.live.iter().map(|&id| self.totals[id as usize]).collect();
         let columns = self.columns.as_deref();
         if !self.has_stacks {
-            return emission.emit(panes, &self.live, &totals, &totals, false, window, columns, out);
+            let rows = Fired { window, keys: &self.live, linear: &totals, rest: &totals, consume: false, columns };
+            return emission.emit(&rows, panes, out);
         }
         let sums: Vec<u32> = self.live.iter().map(|_| panes.set.allocate()).collect();
         let mut merges = Vec::with_capacity(2 * sums.len());
@@ -274,13 +275,13 @@ impl Sliding {
             merges.extend(stacks.back.map(|back| (sum, back)));
         }
         panes.set.merge(&merges, Part::Rest)?;
-        emission.emit(panes, &self.live, &totals, &sums, true, window, columns, out)?;
+        emission.emit(&Fired { window, keys: &self.live, linear: &totals, rest: &sums, consume: true, columns }, panes, out)?;
         panes.set.release(&sums);
         Ok(())
     }
 
     /// As `emit`, but the rest comes from all panes of the window, in memory and in the store.
-    fn emit_paged(&mut self, window: (i64, i64), panes: &mut Panes, emission: &Emission<'_>, state: &StateHandle, out: &mut dyn Collector) -> Result<()> {
+    fn emit_paged(&mut self, window: (i64, i64), panes: &mut Panes, emission: &mut Emission<'_>, state: &StateHandle, out: &mut dyn Collector) -> Result<()> {
         let mut resident: HashMap<KeyGroup, Vec<(u32, u32)>> = HashMap::new();
         for pane in panes.between(window.0, window.1) {
             for (id, slot) in panes.parts(pane) {
@@ -298,7 +299,7 @@ impl Sliding {
             let merges: Vec<(u32, u32)> = read.iter().copied().chain(resident.remove(&group).unwrap_or_default()).filter_map(|(id, slot)| sums.get(&id).map(|sum| (*sum, slot))).collect();
             panes.set.merge(&merges, Part::Rest)?;
             let (totals, sums): (Vec<u32>, Vec<u32>) = keys.iter().map(|id| (self.totals[*id as usize], sums[id])).unzip();
-            emission.emit(panes, keys, &totals, &sums, true, window, None, out)?;
+            emission.emit(&Fired { window, keys, linear: &totals, rest: &sums, consume: true, columns: None }, panes, out)?;
             panes.set.release(&sums);
             panes.give_back(read);
         }

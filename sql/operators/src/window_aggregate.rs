@@ -8,10 +8,11 @@
 //!
 //! TUMBLE and attached windows: a window is one pane; firing evaluates its entries and drops them.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use arrow::{
     array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array},
+    compute::concat_batches,
     datatypes::{DataType, SchemaRef},
 };
 use pelton_core::{
@@ -170,11 +171,12 @@ impl Operator for Aggregator {
 
     fn watermark(&mut self, watermark: Watermark, context: &mut OperatorContext<'_>, out: &mut dyn Collector) -> Result<()> {
         self.watermark = self.watermark.max(watermark);
-        let emission = Emission { step: &self.step };
+        let mut emission = Emission { step: &self.step, held: Vec::new(), rows: 0 };
         match &mut self.sliding {
-            Some(sliding) => sliding.fire(self.watermark, &mut self.panes, &emission, context.state, out)?,
-            None => self.fire_whole(context.state, out)?,
+            Some(sliding) => sliding.fire(self.watermark, &mut self.panes, &mut emission, context.state, out)?,
+            None => fire_whole(self.watermark, &mut self.panes, &mut emission, context.state, out)?,
         }
+        emission.flush(out)?;
         out.watermark(watermark)
     }
 
@@ -257,52 +259,53 @@ impl Aggregator {
         Ok(late)
     }
 
-    /// Every pane whose end has passed.
-    fn fire_whole(&mut self, state: &StateHandle, out: &mut dyn Collector) -> Result<()> {
-        while let Some(pane) = self.panes.first_from(i64::MIN).filter(|pane| self.step.window.fired(pane.end, self.watermark)) {
-            let paged = self.panes.entries(pane).map(|entries| entries.paged.clone()).unwrap_or_default();
-            let resident: Vec<(u32, u32)> = self.panes.parts(pane).collect();
-            if paged.is_empty() {
-                self.fire_parts(resident, pane, out)?;
-            } else {
-                // Group by group, so that only one of them must be in memory at once.
-                let mut by_group: std::collections::BTreeMap<KeyGroup, Vec<(u32, u32)>> = paged.iter().map(|group| (group, Vec::new())).collect();
-                for (id, slot) in resident {
-                    by_group.entry(self.panes.keys.group(id)).or_default().push((id, slot));
-                }
-                for (group, mut parts) in by_group {
-                    let read = self.panes.read_pane(group, pane, state)?;
-                    parts.extend_from_slice(&read);
-                    self.fire_parts(parts, pane, out)?;
-                    self.panes.give_back(read);
-                }
-            }
-            self.panes.drop_pane(pane);
-        }
-        Ok(())
-    }
+}
 
-    /// Emits what parts of keys make up together; uses the slots up.
-    fn fire_parts(&mut self, mut parts: Vec<(u32, u32)>, pane: Pane, out: &mut dyn Collector) -> Result<()> {
-        if !self.panes.is_small || parts.windows(2).any(|pair| pair[0].0 >= pair[1].0) {
-            parts.sort_by_key(|(id, _)| *id);
-        }
-        let (mut keys, mut slots, mut merges): (Vec<u32>, Vec<u32>, _) = (Vec::with_capacity(parts.len()), Vec::with_capacity(parts.len()), Vec::new());
-        for (id, slot) in parts {
-            match slots.last() {
-                Some(&whole) if keys.last() == Some(&id) => merges.push((whole, slot)),
-                _ => {
-                    keys.push(id);
-                    slots.push(slot);
-                }
+/// TUMBLE and attached windows: every pane whose end has passed.
+fn fire_whole(watermark: Watermark, panes: &mut Panes, emission: &mut Emission<'_>, state: &StateHandle, out: &mut dyn Collector) -> Result<()> {
+    while let Some(pane) = panes.first_from(i64::MIN).filter(|pane| emission.step.window.fired(pane.end, watermark)) {
+        let paged = panes.entries(pane).map(|entries| entries.paged.clone()).unwrap_or_default();
+        let resident: Vec<(u32, u32)> = panes.parts(pane).collect();
+        if paged.is_empty() {
+            fire_parts(resident, pane, panes, emission, out)?;
+        } else {
+            // Group by group, so that only one of them must be in memory at once.
+            let mut by_group: BTreeMap<KeyGroup, Vec<(u32, u32)>> = paged.iter().map(|group| (group, Vec::new())).collect();
+            for (id, slot) in resident {
+                by_group.entry(panes.keys.group(id)).or_default().push((id, slot));
+            }
+            for (group, mut parts) in by_group {
+                let read = panes.read_pane(group, pane, state)?;
+                parts.extend_from_slice(&read);
+                fire_parts(parts, pane, panes, emission, out)?;
+                panes.give_back(read);
             }
         }
-        self.panes.set.merge(&merges, Part::All)?;
-        let order = self.panes.keys.order(&keys);
-        let (keys, slots): (Vec<u32>, Vec<u32>) = order.into_iter().map(|position| (keys[position as usize], slots[position as usize])).unzip();
-        let window = (pane.start, pane.end);
-        Emission { step: &self.step }.emit(&mut self.panes, &keys, &slots, &slots, true, window, None, out)
+        panes.drop_pane(pane);
     }
+    Ok(())
+}
+
+/// Emits what parts of keys make up together; uses the slots up.
+fn fire_parts(mut parts: Vec<(u32, u32)>, pane: Pane, panes: &mut Panes, emission: &mut Emission<'_>, out: &mut dyn Collector) -> Result<()> {
+    if parts.windows(2).any(|pair| pair[0].0 >= pair[1].0) {
+        parts.sort_by_key(|(id, _)| *id);
+    }
+    let (mut keys, mut slots, mut merges): (Vec<u32>, Vec<u32>, _) = (Vec::with_capacity(parts.len()), Vec::with_capacity(parts.len()), Vec::new());
+    for (id, slot) in parts {
+        match slots.last() {
+            Some(&whole) if keys.last() == Some(&id) => merges.push((whole, slot)),
+            _ => {
+                keys.push(id);
+                slots.push(slot);
+            }
+        }
+    }
+    panes.set.merge(&merges, Part::All)?;
+    let order = panes.keys.order(&keys);
+    let (keys, slots): (Vec<u32>, Vec<u32>) = order.into_iter().map(|position| (keys[position as usize], slots[position as usize])).unzip();
+    let rows = Fired { window: (pane.start, pane.end), keys: &keys, linear: &slots, rest: &slots, consume: true, columns: None };
+    emission.emit(&rows, panes, out)
 }
 
 fn without_late(batch: &RecordBatch, late: &[u32], panes: &mut Vec<Pane>, context: &mut OperatorContext<'_>) -> Result<RecordBatch> {
@@ -318,54 +321,78 @@ fn without_late(batch: &RecordBatch, late: &[u32], panes: &mut Vec<Pane>, contex
     take_rows(batch, &kept)
 }
 
-/// Makes output rows.
+/// Keys of a window that fires, and where their values are; columns side by side.
+pub(crate) struct Fired<'a> {
+    pub(crate) window: (i64, i64),
+    pub(crate) keys: &'a [u32],
+    /// Slots of linear aggregates.
+    pub(crate) linear: &'a [u32],
+    /// Slots of the others.
+    pub(crate) rest: &'a [u32],
+    /// Whether the content of `rest` may be used up: the slots are released right after.
+    pub(crate) consume: bool,
+    /// The keys as columns, if they are at hand.
+    pub(crate) columns: Option<&'a [ArrayRef]>,
+}
+
+/// Makes output rows. Windows that fire one after the other share batches: what stands behind then works on many rows.
 pub(crate) struct Emission<'a> {
     pub(crate) step: &'a WindowAggregate,
+    held: Vec<RecordBatch>,
+    rows: usize,
 }
 
 /// Rows of one output batch at most.
 pub(crate) const BATCH_ROWS: usize = 8192;
 
 impl Emission<'_> {
-    /// One row per key: linear aggregates from the slots `linear`, others from `rest` (used up if `consume`).
-    #[expect(clippy::too_many_arguments, reason = "columns of the same rows, side by side")]
-    pub(crate) fn emit(
-        &self,
-        panes: &mut Panes,
-        keys: &[u32],
-        linear: &[u32],
-        rest: &[u32],
-        consume: bool,
-        (start, end): (i64, i64),
-        key_columns: Option<&[ArrayRef]>,
-        out: &mut dyn Collector,
-    ) -> Result<()> {
+    /// One row per key.
+    pub(crate) fn emit(&mut self, fired: &Fired<'_>, panes: &mut Panes, out: &mut dyn Collector) -> Result<()> {
         let mut begin = 0;
-        while begin < keys.len() {
-            let rows = (keys.len() - begin).min(BATCH_ROWS);
-            let range = begin..begin + rows;
-            let mut columns = match key_columns {
-                Some(columns) => columns.iter().map(|column| column.slice(begin, rows)).collect(),
-                None => panes.keys.columns(&keys[range.clone()])?,
-            };
-            columns.extend(panes.set.evaluate(&linear[range.clone()], rest.get(range).unwrap_or_default(), consume)?);
-            for edge in &self.step.edges {
-                let field = self.step.schema.field(columns.len());
-                let value = match edge {
-                    WindowEdge::Start => start,
-                    WindowEdge::End => end,
-                    WindowEdge::Time => window_time(&self.step.window, end),
-                };
-                columns.push(typed(vec![value; rows], field.data_type()));
+        while begin < fired.keys.len() {
+            let rows = (fired.keys.len() - begin).min(BATCH_ROWS);
+            let batch = self.rows_of(fired, begin, rows, panes)?;
+            if self.rows + rows > BATCH_ROWS {
+                self.flush(out)?;
             }
-            let columns = columns.into_iter().zip(self.step.schema.fields()).map(|(column, field)| conform(column, field.data_type()));
-            let columns = columns.collect::<Result<Vec<_>, _>>().map_err(|error| internal("window", &error))?;
-            let options = RecordBatchOptions::new().with_row_count(Some(rows));
-            let batch = RecordBatch::try_new_with_options(Arc::clone(&self.step.schema), columns, &options).map_err(|error| internal("window", &error))?;
-            out.batch(batch)?;
+            self.held.push(batch);
+            self.rows += rows;
             begin += rows;
         }
         Ok(())
+    }
+
+    fn rows_of(&self, fired: &Fired<'_>, begin: usize, rows: usize, panes: &mut Panes) -> Result<RecordBatch> {
+        let range = begin..begin + rows;
+        let mut columns = match fired.columns {
+            Some(columns) => columns.iter().map(|column| column.slice(begin, rows)).collect(),
+            None => panes.keys.columns(&fired.keys[range.clone()])?,
+        };
+        columns.extend(panes.set.evaluate(&fired.linear[range.clone()], fired.rest.get(range).unwrap_or_default(), fired.consume)?);
+        for edge in &self.step.edges {
+            let field = self.step.schema.field(columns.len());
+            let value = match edge {
+                WindowEdge::Start => fired.window.0,
+                WindowEdge::End => fired.window.1,
+                WindowEdge::Time => window_time(&self.step.window, fired.window.1),
+            };
+            columns.push(typed(vec![value; rows], field.data_type()));
+        }
+        let columns = columns.into_iter().zip(self.step.schema.fields()).map(|(column, field)| conform(column, field.data_type()));
+        let columns = columns.collect::<Result<Vec<_>, _>>().map_err(|error| internal("window", &error))?;
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        RecordBatch::try_new_with_options(Arc::clone(&self.step.schema), columns, &options).map_err(|error| internal("window", &error))
+    }
+
+    /// Sends what is held.
+    fn flush(&mut self, out: &mut dyn Collector) -> Result<()> {
+        self.rows = 0;
+        let held = std::mem::take(&mut self.held);
+        match held.as_slice() {
+            [] => Ok(()),
+            [one] => out.batch(one.clone()),
+            many => out.batch(concat_batches(&self.step.schema, many).map_err(|error| internal("window", &error))?),
+        }
     }
 }
 
