@@ -120,14 +120,16 @@ pub(crate) fn forget_split(operator: OperatorId, split: &SplitId, into: &mut Cha
     into.delete(StateKind::Positions, [&key_prefix(operator, KeyGroup(0))[..], split.0.as_bytes()].concat());
 }
 
+/// An entry of a plugin's state: the place it was written at (a worker, a split), key, value.
+pub(crate) type PluginEntry = (u32, Vec<u8>, Vec<u8>);
+
 /// Everything the engine kept with the last epoch.
 #[derive(Debug, Default)]
 pub(crate) struct Restored {
     pub(crate) epoch: Epoch,
     pub(crate) positions: HashMap<OperatorId, Vec<StoredSplit>>,
     pub(crate) prepared: HashMap<OperatorId, Vec<Prepared>>,
-    /// By operator, then by worker of the run that wrote it.
-    pub(crate) plugins: HashMap<OperatorId, Vec<(u32, Vec<u8>, Vec<u8>)>>,
+    pub(crate) plugins: HashMap<OperatorId, Vec<PluginEntry>>,
     /// Path, length before, lines.
     pub(crate) files: Vec<(PathBuf, u64, Vec<u8>)>,
 }

@@ -221,7 +221,7 @@ fn bad_records_are_kept_with_their_place_and_a_wrong_format_stops_the_job() {
 fn a_panic_in_a_worker_stops_the_job_with_an_error() {
     let tables = Scripted::default().split("left", "l0", records(10, 1)).split("right", "r0", Vec::new());
     let mut job = job();
-    job.graph.nodes[2].kind = pelton_core::graph::NodeKind::Operator(Arc::new(Panics(job.graph.nodes[2].schema.clone())));
+    job.graph.nodes[2].kind = pelton_core::graph::NodeKind::Operator(Arc::new(Panics(Arc::clone(&job.graph.nodes[2].schema))));
     let components = components(&tables, Arc::default(), &Arc::default());
     let error = run(job, settings(2, 10), StateChoice::Resume, &components, &Control::default(), &Arc::default(), &|_| {});
     assert!(error.expect_err("a panic").to_string().contains("panicked: on purpose"));

@@ -185,14 +185,14 @@ impl Operator for Count {
         let (keys, times) = (batch.column(0).as_string::<i32>(), batch.column(1).as_primitive::<Int64Type>());
         let mut hashes = Vec::new();
         hash_rows(&batch.columns()[..1], batch.num_rows(), &mut hashes);
-        for row in 0..batch.num_rows() {
+        for (row, &hash) in hashes.iter().enumerate() {
             let start = times.value(row).div_euclid(self.window_ms) * self.window_ms;
             if self.watermark >= start + self.window_ms - 1 {
                 context.late.push(batch.slice(row, 1));
                 continue;
             }
             let key = (start, keys.value(row).to_owned());
-            let group = KeyGroup::of_hash(hashes[row], context.state.group_count());
+            let group = KeyGroup::of_hash(hash, context.state.group_count());
             assert!(context.state.groups().contains(&group.0), "{key:?} is on the wrong worker");
             self.counts.entry(key.clone()).or_insert((0, group)).0 += 1;
             self.changed.push(key);

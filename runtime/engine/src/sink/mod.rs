@@ -21,7 +21,10 @@ use pelton_core::{
 };
 use pelton_plugin_host::LoadedPlugin;
 
-use crate::{letters::Letters, state::put_plugin};
+use crate::{
+    letters::Letters,
+    state::{PluginEntry, put_plugin},
+};
 
 use encode::Encoding;
 
@@ -48,7 +51,7 @@ pub(crate) struct SinkStart<'a> {
     pub(crate) schema: &'a arrow::datatypes::SchemaRef,
     pub(crate) sink: Box<dyn Sink>,
     pub(crate) router: Option<Arc<LoadedPlugin>>,
-    pub(crate) plugin_state: &'a [(u32, Vec<u8>, Vec<u8>)],
+    pub(crate) plugin_state: &'a [PluginEntry],
     pub(crate) clock: Arc<dyn Clock>,
 }
 

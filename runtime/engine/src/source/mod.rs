@@ -29,7 +29,7 @@ use crate::{
     exchange::{Parcel, Signal},
     letters::FIRST_RECORDS,
     settings::Settings,
-    state::{StoredSplit, forget_split, put_plugin},
+    state::{PluginEntry, StoredSplit, forget_split, put_plugin},
     table_options,
 };
 
@@ -47,7 +47,7 @@ pub(crate) struct SourceStart {
     pub(crate) transform: Option<Arc<LoadedPlugin>>,
     pub(crate) restored: Vec<StoredSplit>,
     /// Stored state of transform plugins by place.
-    pub(crate) plugin_state: Vec<(u32, Vec<u8>, Vec<u8>)>,
+    pub(crate) plugin_state: Vec<PluginEntry>,
 }
 
 /// See the module.
@@ -63,7 +63,7 @@ pub(crate) struct SourceDriver {
     // Changing.
     source: Box<dyn Source>,
     restored: HashMap<SplitId, StoredSplit>,
-    plugin_state: Vec<(u32, Vec<u8>, Vec<u8>)>,
+    plugin_state: Vec<PluginEntry>,
     splits: Vec<Split>,
     /// Splits that were taken away since the last barrier.
     revoked: Vec<SplitId>,

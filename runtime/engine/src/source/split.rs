@@ -14,6 +14,7 @@ use pelton_core::{
 use pelton_plugin_host::{LoadedPlugin, MemoryState, Place, PluginState};
 
 use super::rows::SplitRows;
+use crate::state::PluginEntry;
 
 /// See the module.
 pub(super) struct Split {
@@ -41,7 +42,7 @@ impl Split {
         generator: Option<WatermarkGenerator>,
         sent: Watermark,
         transform: Option<&LoadedPlugin>,
-        stored: &[(u32, Vec<u8>, Vec<u8>)],
+        stored: &[PluginEntry],
         topic: &str,
         now: ProcessingTime,
     ) -> Result<Self> {
@@ -109,7 +110,7 @@ impl Split {
 }
 
 /// The state of a place as of the last checkpoint.
-pub(crate) fn restored_state(place: u32, stored: &[(u32, Vec<u8>, Vec<u8>)]) -> Result<Arc<MemoryState>> {
+pub(crate) fn restored_state(place: u32, stored: &[PluginEntry]) -> Result<Arc<MemoryState>> {
     let state = MemoryState::default();
     for (_, key, value) in stored.iter().filter(|(of, _, _)| *of == place) {
         state.restore_entry(key, value).map_err(pelton_core::error::RuntimeError::Recovery)?;
