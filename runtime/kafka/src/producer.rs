@@ -26,7 +26,7 @@ use rdkafka::{
 };
 
 use crate::{
-    client::{Context, REQUEST_TIMEOUT, unavailable},
+    client::{Context, unavailable},
     options::valid_topic,
 };
 
@@ -39,12 +39,27 @@ const MISSING_FOR: Duration = Duration::from_secs(10);
 /// Room kept for what a record takes besides key, value and headers, at most.
 const OVERHEAD_BYTES: usize = 512;
 
+/// How long a broker that did not answer about a topic is not asked again.
+const SILENT_FOR: Duration = Duration::from_secs(5);
+/// How long a writer waits for an answer about a topic.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// What is known of a topic.
 #[derive(Debug, Clone)]
 struct Facts {
     asked: Instant,
-    /// Number of partitions, or why nothing can be written.
-    partitions: Result<i32, String>,
+    partitions: Partitions,
+}
+
+/// A topic's partitions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Partitions {
+    /// So many.
+    Count(i32),
+    /// There are none: why a record cannot go there.
+    None(String),
+    /// No broker answers. Records can be handed over all the same: the producer keeps them.
+    Unknown,
 }
 
 /// See the module.
@@ -65,14 +80,17 @@ pub(crate) struct KnownTopics {
 }
 
 impl KnownTopics {
-    /// The number of a topic's partitions, or why a record cannot go there.
-    pub(crate) fn partitions(&mut self, producer: &Producer, topic: &Arc<str>) -> Result<i32, String> {
+    /// A topic's partitions, asked for when they were not lately. With `must_know` the brokers are waited for.
+    pub(crate) fn partitions(&mut self, producer: &Producer, topic: &Arc<str>, must_know: bool) -> Partitions {
         if let Some(facts) = self.topics.get(topic)
-            && facts.is_fresh()
+            && facts.is_fresh(must_know)
         {
             return facts.partitions.clone();
         }
-        let facts = producer.facts(topic);
+        let mut facts = producer.facts(topic, must_know);
+        while must_know && facts.partitions == Partitions::Unknown {
+            facts = producer.facts(topic, must_know);
+        }
         let partitions = facts.partitions.clone();
         self.topics.insert(Arc::clone(topic), facts);
         partitions
@@ -80,8 +98,14 @@ impl KnownTopics {
 }
 
 impl Facts {
-    fn is_fresh(&self) -> bool {
-        self.asked.elapsed() < if self.partitions.is_ok() { FACTS_FOR } else { MISSING_FOR }
+    fn is_fresh(&self, must_know: bool) -> bool {
+        let lasts = match &self.partitions {
+            Partitions::Count(_) => FACTS_FOR,
+            Partitions::None(_) => MISSING_FOR,
+            Partitions::Unknown if must_know => Duration::ZERO,
+            Partitions::Unknown => SILENT_FOR,
+        };
+        self.asked.elapsed() < lasts
     }
 }
 
@@ -101,31 +125,31 @@ impl Producer {
         self.inner.context()
     }
 
-    /// Asks the brokers about a topic, until they answer.
-    fn facts(&self, topic: &Arc<str>) -> Facts {
+    /// Asks the brokers about a topic.
+    fn facts(&self, topic: &Arc<str>, must_know: bool) -> Facts {
         if let Err(reason) = valid_topic(topic) {
-            return Facts { asked: Instant::now(), partitions: Err(reason) };
+            return Facts { asked: Instant::now(), partitions: Partitions::None(reason) };
         }
         let mut topics = self.topics.lock();
         if let Some(facts) = topics.get(topic)
-            && facts.is_fresh()
+            && facts.is_fresh(must_know)
         {
             return facts.clone();
         }
         let began = Instant::now();
         let partitions = loop {
-            match self.inner.client().fetch_metadata(Some(topic), REQUEST_TIMEOUT) {
+            match self.inner.client().fetch_metadata(Some(topic), ANSWER_TIMEOUT) {
                 Err(error) => {
                     self.context().outage.down(&error.to_string());
-                    thread::sleep(Duration::from_millis(100));
+                    break Partitions::Unknown;
                 }
                 Ok(metadata) => {
                     self.context().outage.up();
                     let found = metadata.topics().iter().find(|found| found.name() == topic.as_ref());
                     match found.map(|found| (found.error(), found.partitions().len())) {
-                        Some((None, count)) if count > 0 => break Ok(i32::try_from(count).unwrap_or(i32::MAX)),
-                        Some((Some(RDKafkaRespErr::RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED), _)) => break Err(format!("topic {topic} may not be written")),
-                        _ if began.elapsed() > MISSING_AFTER => break Err(format!("there is no topic {topic}")),
+                        Some((None, count)) if count > 0 => break Partitions::Count(i32::try_from(count).unwrap_or(i32::MAX)),
+                        Some((Some(RDKafkaRespErr::RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED), _)) => break Partitions::None(format!("topic {topic} may not be written")),
+                        _ if began.elapsed() > MISSING_AFTER => break Partitions::None(format!("there is no topic {topic}")),
                         // It may be in the making: brokers make topics on the first question.
                         _ => thread::sleep(Duration::from_millis(50)),
                     }

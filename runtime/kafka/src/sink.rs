@@ -20,7 +20,7 @@ use pelton_core::{
 
 use crate::{
     options::{Partitioner, WriteOptions},
-    producer::{KnownTopics, Producer},
+    producer::{KnownTopics, Partitions, Producer},
     transactions::Transactions,
 };
 
@@ -104,22 +104,28 @@ impl KafkaSink {
         let own = records.topics.get(row).and_then(Option::as_ref);
         let topic = own.or(self.topic.as_ref()).ok_or("the record names no topic, and its table has none")?;
         let topic = Arc::clone(topic);
-        let count = self.topics.partitions(producer, &topic)?;
+        let has_key = !records.keys.is_empty() && records.keys.get(row).is_some();
+        let given = records.partitions.get(row).copied().flatten();
+        let by_number = match self.partitioner {
+            Partitioner::Fixed => Some(self.worker),
+            Partitioner::RoundRobin if !has_key => Some(self.turn),
+            Partitioner::RoundRobin | Partitioner::Default => None,
+        };
+        let count = match self.topics.partitions(producer, &topic, given.is_some() || by_number.is_some()) {
+            Partitions::Count(count) => Some(count),
+            Partitions::Unknown => None,
+            Partitions::None(reason) => return Err(reason),
+        };
         if let Some(reason) = producer.too_large(records, row) {
             return Err(reason);
         }
-        let at = |number: usize| i32::try_from(number % usize::try_from(count).unwrap_or(1).max(1)).unwrap_or(0);
-        let has_key = !records.keys.is_empty() && records.keys.get(row).is_some();
-        let partition = match records.partitions.get(row).copied().flatten() {
-            Some(Partition(partition)) if !(0..count).contains(&partition) => {
+        let partition = match (given, count) {
+            (Some(Partition(partition)), Some(count)) if !(0..count).contains(&partition) => {
                 return Err(format!("topic {topic} has no partition {partition}: it has {count}"));
             }
-            Some(Partition(partition)) => Some(partition),
-            None => match self.partitioner {
-                Partitioner::Fixed => Some(at(self.worker)),
-                Partitioner::RoundRobin if !has_key => Some(at(self.turn)),
-                Partitioner::RoundRobin | Partitioner::Default => None,
-            },
+            (Some(Partition(partition)), _) => Some(partition),
+            (None, Some(count)) => by_number.and_then(|number| i32::try_from(number % usize::try_from(count).unwrap_or(1).max(1)).ok()),
+            (None, None) => None,
         };
         Ok((topic, partition))
     }

@@ -181,7 +181,10 @@ impl KafkaSource {
         let (Some(found), Some(consumer)) = (self.splits.get(split), &self.consumer) else { return Ok(false) };
         let (topic, partition) = (&found.published.topic, found.published.partition.0);
         tracing::warn!(table = self.table(), offset = found.next, "{split}: the offset is gone, going on from the {to:?} as 'properties.auto.offset.reset' says");
-        consumer.seek(topic, partition, to, Duration::from_secs(10)).map_err(|error| unavailable(format!("read topic {topic}, partition {partition}"), &error))?;
+        // After such an error librdkafka has stopped the partition, so it cannot be sought in, only assigned anew.
+        let mut list = TopicPartitionList::with_capacity(1);
+        let moved = list.add_partition_offset(topic, partition, to).and_then(|()| consumer.incremental_unassign(&list)).and_then(|()| consumer.incremental_assign(&list));
+        moved.map_err(|error| unavailable(format!("read topic {topic}, partition {partition}"), &error))?;
         Ok(true)
     }
 

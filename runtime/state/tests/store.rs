@@ -175,8 +175,9 @@ fn a_process_that_is_killed_between_prepare_and_settle_leaves_both_epochs_whole(
     let folder = tempfile::tempdir().expect("a folder");
     let name = "a_process_that_is_killed_between_prepare_and_settle_leaves_both_epochs_whole";
     let test = std::env::current_exe().expect("this test's path");
-    let child = Command::new(test).args(["--exact", name]).env(FOLDER, folder.path()).stdout(Stdio::null()).stderr(Stdio::null());
-    let status = { child }.status().expect("the child starts");
+    let mut child = Command::new(test);
+    child.args(["--exact", name]).env(FOLDER, folder.path()).stdout(Stdio::null()).stderr(Stdio::null());
+    let status = child.status().expect("the child starts");
     assert_eq!(status.code(), None, "it was killed");
     let store = open(folder.path());
     assert_eq!((get(&store, "k").as_deref(), store.pending().expect("pending")), (Some("applied"), Some(Epoch(2))));
