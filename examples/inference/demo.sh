@@ -19,9 +19,9 @@ run "$out/reference" 2> >(tee "$out.log" >&2)
 for sink in routed outcomes features; do printf '  %-9s %6d rows\n' "$sink" "$(lines "$out/reference/$sink")"; done
 
 say "2. The same job, slowed down, killed with kill -9 half-way"
-run "$out/result" --set "pelton.source.rows-per-second=$rate" & job=$!
+"$pelton" run job.sql --var "OUT=$out/result" --state-dir "$out/result/state" --set "pelton.source.rows-per-second=$rate" & job=$!
 sleep "${KILL_AFTER:-1.2}"
-kill -9 "$job" 2>/dev/null || { echo "the job had already ended: raise KILL_AFTER's opposite, lower RATE"; exit 1; }
+kill -9 "$job" 2>/dev/null || { echo "the job had already ended: lower RATE or KILL_AFTER"; exit 1; }
 wait "$job" 2>/dev/null || true
 for sink in routed outcomes features; do printf '  %-9s %6d rows so far\n' "$sink" "$(lines "$out/result/$sink" 2>/dev/null || echo 0)"; done
 

@@ -1,6 +1,8 @@
 //! How long attacks on time may hold a worker. Alone in its binary, one after the other, so that other tests do not starve
 //! what is measured; the best of three counts, since the machine may be busy.
 
+#[path = "all/support.rs"]
+#[expect(dead_code, reason = "made for the other binary, used in part")]
 mod support;
 
 use std::time::{Duration, Instant};

@@ -47,7 +47,7 @@ pub struct Input {
 pub enum Exchange {
     /// They stay on the worker they are on: a direct call, no queue.
     Forward,
-    /// To the owner of the key group of these columns of the feeding node.
+    /// To the owner of the key group of these columns of the feeding node; without any, all to the owner of one group.
     Hash {
         /// Column indexes.
         keys: Vec<usize>,
@@ -164,6 +164,7 @@ impl Graph {
         }
         match exchange {
             None | Some(Exchange::Forward) => {}
+            Some(Exchange::Hash { keys }) if keys.is_empty() => text.push_str(" → one worker"),
             Some(Exchange::Hash { keys }) => {
                 let names: Vec<_> = keys.iter().map(|&key| node.schema.field(key).name().as_str()).collect();
                 text.push_str(&format!(" → hash({})", names.join(", ")));

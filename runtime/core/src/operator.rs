@@ -29,6 +29,10 @@ pub struct OperatorContext<'a> {
     pub operator: OperatorId,
     /// Its state for the key groups of this worker.
     pub state: &'a mut StateHandle,
+    /// During `process`: the watermark of the input the rows came from, at least the operator's own. Whether a row of a
+    /// join is late is decided by it: it follows that input's rows alone, so that lateness does not depend on how
+    /// far the other input has been read.
+    pub input_watermark: Watermark,
     /// Processing time.
     pub clock: &'a dyn Clock,
     /// Rows that this call gave up; the engine takes them after each call.

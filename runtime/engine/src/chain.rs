@@ -27,7 +27,7 @@ use crate::{
     coordinator::Part,
     exchange::{Ends, Inlet, Outlet, Parcel, Signal},
     letters::Letters,
-    plan::{Plan, Route},
+    plan::{Plan, PlanNode, Route},
     sink::SinkDriver,
 };
 
@@ -136,6 +136,7 @@ impl Chain {
                 let mut context = OperatorContext {
                     operator: self.env.plan.nodes[index].id,
                     state,
+                    input_watermark: Watermark::MIN,
                     clock: self.env.clock.as_ref(),
                     dead_letters: &mut node.letters,
                     late: &mut node.late,
@@ -338,6 +339,14 @@ fn split(env: &mut Env, batch: &RecordBatch, keys: &[usize]) -> Result<Vec<Optio
     parts.map_err(|error| RuntimeError::Bug { operator: OperatorId(0), what: format!("split a batch for its workers: {error}") })
 }
 
+/// Minimum over the live channels of one port.
+fn input_watermark(node: &NodeState, plan: &PlanNode, port: usize) -> Watermark {
+    let begin = plan.port_channels[port];
+    let end = plan.port_channels.get(port + 1).copied().unwrap_or(plan.channels);
+    let live = node.channels[begin..end].iter().filter(|channel| !channel.idle && !channel.ended);
+    live.map(|channel| channel.watermark).min().unwrap_or(Watermark::MIN)
+}
+
 fn deliver(nodes: &mut [NodeState], base: usize, env: &mut Env, to: usize, port: usize, channel: usize, parcel: Parcel) -> Result<()> {
     let (node, rest) = nodes[to - base..].split_first_mut().expect("edges lead to later nodes");
     match parcel {
@@ -349,7 +358,11 @@ fn deliver(nodes: &mut [NodeState], base: usize, env: &mut Env, to: usize, port:
                 Progress::add(&env.progress.rows_out, batch.num_rows());
                 return sink.write(&batch, node.watermark, &mut env.letters);
             }
-            operate(node, rest, to, env, |operator, context, out| operator.process(port, batch, context, out))
+            let of_input = input_watermark(node, &env.plan.nodes[to], port);
+            operate(node, rest, to, env, |operator, context, out| {
+                context.input_watermark = context.input_watermark.max(of_input);
+                operator.process(port, batch, context, out)
+            })
         }
         Parcel::Signal(Signal::Watermark(watermark)) => {
             let channel = &mut node.channels[channel];
@@ -434,6 +447,7 @@ fn operate(
     let mut context = OperatorContext {
         operator: env.id(at),
         state,
+        input_watermark: node.watermark,
         clock: clock.as_ref(),
         dead_letters: &mut node.letters,
         late: &mut node.late,

@@ -122,8 +122,7 @@ pub(crate) fn consumer_config(properties: &BTreeMap<String, String>, group: Opti
             ("fetch.queue.backoff.ms", "5"),
             ("fetch.error.backoff.ms", "100"),
             ("socket.timeout.ms", "15000"),
-            // Per partition, since each has a queue of its own.
-            ("queued.max.messages.kbytes", "8192"),
+            ("fetch.max.bytes", "16777216"),
         ]
         .map(|(key, value)| (key.to_owned(), value.to_owned())),
     );

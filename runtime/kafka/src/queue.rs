@@ -190,8 +190,8 @@ unsafe fn copy(message: *const raw::rd_kafka_message_t, head: &raw::rd_kafka_mes
         let mut headers = null_mut();
         // SAFETY: a valid message; the headers stay the message's.
         let found = unsafe { raw::rd_kafka_message_headers(message, &mut headers) };
-        let mut index = 0;
-        while found == RDKafkaRespErr::RD_KAFKA_RESP_ERR_NO_ERROR {
+        let has_headers = found == RDKafkaRespErr::RD_KAFKA_RESP_ERR_NO_ERROR;
+        for index in (0..).take_while(|_| has_headers) {
             let (mut name, mut value, mut length): (*const c_char, *const c_void, usize) = (std::ptr::null(), std::ptr::null(), 0);
             // SAFETY: the headers are valid; name and value are written if there is a header of this index.
             let got = unsafe { raw::rd_kafka_header_get_all(headers, index, &mut name, &mut value, &mut length) };
@@ -201,7 +201,6 @@ unsafe fn copy(message: *const raw::rd_kafka_message_t, head: &raw::rd_kafka_mes
             // SAFETY: written by the call above: the name is a C string, the value null or `length` bytes.
             let (name, value) = unsafe { (CStr::from_ptr(name), bytes(value, length)) };
             into.headers.push(&name.to_string_lossy(), value);
-            index += 1;
         }
         into.headers.finish_row();
     }

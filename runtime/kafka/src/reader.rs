@@ -4,7 +4,8 @@
 //! publishes a partition only once its start (and end) is known as a number, so that a checkpoint before the first
 //! record already holds it.
 //!
-//! Where reading starts, first that applies: the checkpoint · for a partition that came from another member of the
+//! Where reading starts, first that applies: the checkpoint (for a job without keyed state that shares its group: or the
+//! group's offset if that is further, since another member has been there) · for a partition that came from another member of the
 //! group, the group's offset · the table's start mode · for a partition that did not exist at the start, its beginning.
 
 use std::{
@@ -182,6 +183,9 @@ impl Shared {
     }
 }
 
+/// Where reading a partition starts and, if it does, ends.
+type Range = (i64, Option<i64>);
+
 /// The thread's own state.
 struct Search<'a> {
     shared: &'a Shared,
@@ -320,7 +324,7 @@ impl Search<'_> {
     }
 
     /// Start and end of each new partition. `None` if reading stops meanwhile.
-    fn places(&self, new: &[TopicPartition]) -> Result<Option<Vec<(i64, Option<i64>)>>> {
+    fn places(&self, new: &[TopicPartition]) -> Result<Option<Vec<Range>>> {
         let options = &self.shared.options;
         let restored: HashMap<_, _> = {
             let state = self.shared.state.lock();
@@ -332,6 +336,7 @@ impl Search<'_> {
         for partition in new.iter().filter(|partition| is_restored(partition)) {
             starts.insert(partition.clone(), Some(restored[partition].resume.0));
         }
+        self.skip_what_others_did(&mut starts)?;
         let mut open: Vec<_> = new.iter().filter(|partition| !starts.contains_key(*partition)).cloned().collect();
         let mut ask = |open: &mut Vec<TopicPartition>, of: &dyn Fn(&TopicPartition) -> bool, place: &Place| -> Result<bool> {
             let asked: Vec<_> = open.iter().filter(|partition| of(partition)).cloned().collect();
@@ -373,6 +378,21 @@ impl Search<'_> {
             ends.extend(new.iter().filter(|partition| is_restored(partition)).map(|partition| (partition.clone(), restored[partition].end.map(|end| end.0))));
         }
         Ok(Some(new.iter().map(|partition| (starts[partition].unwrap_or(0), ends.get(partition).copied().flatten())).collect()))
+    }
+
+    /// While this process was away another member of the group may have gone on behind its checkpoint. Without keyed
+    /// state that is nothing to be made up for; with it, the checkpoint's state wants its own records.
+    fn skip_what_others_did(&self, starts: &mut HashMap<TopicPartition, Option<i64>>) -> Result<()> {
+        if self.shared.member.is_none() || self.shared.needs_all || starts.is_empty() {
+            return Ok(());
+        }
+        let partitions: Vec<_> = starts.keys().cloned().collect();
+        let committed = self.retried("find offsets of", |lookup| lookup.committed(&partitions))?.unwrap_or_default();
+        for (partition, found) in committed {
+            let start = starts.entry(partition).or_default();
+            *start = (*start).max(found.map(|found| found.offset));
+        }
+        Ok(())
     }
 
     /// Whether partitions without a checkpoint may have been read by another process before: then the group's offset

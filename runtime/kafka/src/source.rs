@@ -33,6 +33,11 @@ use crate::{
 
 /// Bytes of values after which a batch ends.
 const BATCH_BYTES: usize = 8 << 20;
+/// Kilobytes that a worker's consumer may read ahead, shared by its partitions, each of which gets at least a tenth
+/// of the most.
+const AHEAD_KB: usize = 64 << 10;
+/// The most for one partition.
+const AHEAD_KB_MAX: usize = 8 << 10;
 /// How often librdkafka's own events (errors, throttling) are looked at.
 const SERVE_EVERY: Duration = Duration::from_millis(100);
 
@@ -87,7 +92,8 @@ impl KafkaSource {
         &self.reader.shared.options.table
     }
 
-    fn consumer(&mut self) -> Result<Arc<BaseConsumer<Context>>> {
+    /// The worker's consumer, made for about `partitions` of them.
+    fn consumer(&mut self, partitions: usize) -> Result<Arc<BaseConsumer<Context>>> {
         if let Some(consumer) = &self.consumer {
             return Ok(Arc::clone(consumer));
         }
@@ -97,13 +103,18 @@ impl KafkaSource {
         // librdkafka assigns partitions only to consumers that name a group; this one never joins it.
         let group = options.group.as_deref().unwrap_or("pelton");
         let mut config = consumer_config(&properties, Some(group)).map_err(|reason| crate::options::at_table(&options.table, reason))?;
+        if !properties.contains_key("queued.max.messages.kbytes") {
+            // librdkafka counts per partition, since each has a queue of its own.
+            let ahead = (AHEAD_KB / partitions.max(1)).clamp(AHEAD_KB_MAX / 10, AHEAD_KB_MAX);
+            config.set("queued.max.messages.kbytes", ahead.to_string());
+        }
         config.set("enable.partition.eof", if options.is_bounded() { "true" } else { "false" });
         let context = Context::new(&format!("table {}", options.table), &properties);
         let consumer: BaseConsumer<Context> = config.create_with_context(context).map_err(|error| config_error(&options.table, &error))?;
         Ok(Arc::clone(self.consumer.insert(Arc::new(consumer))))
     }
 
-    fn add(&mut self, split: SplitId, mut published: Published) -> Result<()> {
+    fn add(&mut self, split: SplitId, mut published: Published, partitions: usize) -> Result<()> {
         // What this process has read since its last checkpoint is in its state: it is not read twice.
         if let Some(left) = self.left.remove(&split) {
             published.start = published.start.max(left);
@@ -111,7 +122,7 @@ impl KafkaSource {
         let next = published.start;
         let mut queue = None;
         if published.end.is_none_or(|end| next < end) {
-            let consumer = self.consumer()?;
+            let consumer = self.consumer(partitions)?;
             let (topic, partition) = (published.topic.as_ref(), published.partition.0);
             queue = PartitionQueue::new(&consumer, topic, partition, &self.waker);
             let mut list = TopicPartitionList::with_capacity(1);
@@ -229,9 +240,10 @@ impl Source for KafkaSource {
             self.remove(&split);
             changes.push(SplitChange::Revoked(split));
         }
+        let partitions = published.len();
         for (split, published) in published {
             if !self.splits.contains_key(&split) {
-                self.add(split.clone(), published)?;
+                self.add(split.clone(), published, partitions)?;
                 changes.push(SplitChange::Added(split));
             }
         }

@@ -79,6 +79,7 @@ impl Dialect for FlinkDialect {
             ("TABLE", Token::Word(_)) => table,
             ("MAP", Token::LBracket) => map,
             ("CAST" | "TRY_CAST", Token::LParen) => cast,
+            ("TRIM", Token::LParen) if word_at(parser, 3, "FROM") => bare_trim,
             ("TIMESTAMPADD" | "TIMESTAMPDIFF", Token::LParen) => unit_call,
             ("CEILING", Token::LParen) => |parser, _| {
                 parser.advance_token();
@@ -224,6 +225,24 @@ fn type_text(parser: &mut Parser) -> Result<DataType, ParserError> {
         return parser.expected("a type", parser.peek_token());
     }
     Ok(DataType::Custom(ObjectName::from(vec![Ident { value: written, quote_style: None, span }]), Vec::new()))
+}
+
+/// TRIM(BOTH FROM s), which trims spaces as TRIM(s) does.
+fn bare_trim(parser: &mut Parser, name: Ident) -> Result<Expr, ParserError> {
+    let side = parser.peek_nth_token_ref(2).token.to_string().to_ascii_uppercase();
+    let value = match side.as_str() {
+        "BOTH" => "TRIM",
+        "LEADING" => "LTRIM",
+        "TRAILING" => "RTRIM",
+        _ => {
+            parser.advance_token();
+            return parser.parse_trim_expr();
+        }
+    };
+    (0..4).for_each(|_| parser.advance_token());
+    let text = parser.parse_expr()?;
+    parser.expect_token(&Token::RParen)?;
+    Ok(call(Ident { value: value.to_owned(), ..name }, vec![text]))
 }
 
 /// TIMESTAMPADD(unit, n, t): the unit becomes text.
@@ -381,6 +400,7 @@ mod tests {
         check("JSON_OBJECT('a' VALUE 1, KEY 'b' VALUE c ABSENT ON NULL)", "JSON_OBJECT('ABSENT', 'a', 1, 'b', c)");
         check("JSON_ARRAY(1, NULL NULL ON NULL)", "JSON_ARRAY('NULL', 1, NULL)");
         check("JSON_ARRAY()", "JSON_ARRAY('ABSENT')");
+        check("TRIM(BOTH FROM s) || TRIM('x' FROM s)", "TRIM(s) || TRIM('x' FROM s)");
         check(
             "JSON_VALUE(j, '$.a' RETURNING DECIMAL(10,2) DEFAULT 1 ON EMPTY ERROR ON ERROR)",
             "JSON_VALUE(j, '$.a', 'DECIMAL(10,2)', '', 'DEFAULT', 1, 'ERROR', NULL)",

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use arrow::{
     array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray},
     datatypes::{
-        ArrowNativeTypeOp, DataType, Date32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, IntervalMonthDayNano,
+        ArrowNativeTypeOp, DataType, Date32Type, Int8Type, Int16Type, Int32Type, Int64Type, IntervalMonthDayNano,
         IntervalMonthDayNanoType, TimeUnit,
     },
 };
@@ -98,24 +98,13 @@ fn floats(op: Arithmetic, left: Typed, right: Typed, mode: Mode) -> Result<Typed
     let common = if exact(&a) || exact(&b) || a == Float64 || b == Float64 { Float64 } else { Float32 };
     // As in Flink, FLOAT before DOUBLE makes a FLOAT.
     let result = if a == Float32 && b == Float64 { Float32 } else { common.clone() };
-    let checked = matches!(op, Arithmetic::Divide | Arithmetic::Modulo) && !is_float(&b);
+    // By a column's 0 a double makes infinity, but a 0 in the script is a mistake.
+    let zero = |value: &ScalarValue| value.cast_to(&Float64).is_ok_and(|value| value == ScalarValue::Float64(Some(0.0)));
+    if matches!(op, Arithmetic::Divide | Arithmetic::Modulo) && !is_float(&b) && right.value().is_some_and(zero) {
+        return plan_err!("division by zero");
+    }
     let (left, right) = (cast_to(left, &common.clone().into(), mode)?, cast_to(right, &common.clone().into(), mode)?);
-    let done = if checked {
-        let wide = |value: Typed| cast_to(value, &Float64.into(), mode);
-        let remainder = op == Arithmetic::Modulo;
-        let plan = Plan::new(Float64, move |columns| {
-            let (a, b) = (columns.numbers::<Float64Type>(0)?, columns.numbers::<Float64Type>(1)?);
-            Ok(Arc::new(collect::<Float64Type>(columns.rows, |row| match (a.get(row), b.get(row)) {
-                (Some(_), Some(0.0)) => Err(bad_row("division by zero")),
-                (Some(a), Some(b)) => Ok(Some(if remainder { a % b } else { a / b })),
-                _ => Ok(None),
-            })?))
-        });
-        let name = if remainder { "modulo" } else { "divide" };
-        cast_to(plan.fallible().call(name, String::new(), vec![wide(left)?, wide(right)?]), &common.into(), mode)?
-    } else {
-        binary(left, operator(op), right, common)
-    };
+    let done = binary(left, operator(op), right, common);
     cast_to(done, &result.into(), mode)
 }
 

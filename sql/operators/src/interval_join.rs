@@ -169,7 +169,7 @@ impl Operator for Joiner {
     fn process(&mut self, port: usize, batch: RecordBatch, context: &mut OperatorContext<'_>, out: &mut dyn Collector) -> Result<()> {
         let time = self.step.time(port);
         let times = times_of(batch.column(time))?;
-        let (late, batch) = self.split_late(batch, &times)?;
+        let (late, batch) = self.split_late(batch, &times, context.input_watermark)?;
         context.late.extend(late);
         if batch.num_rows() == 0 {
             return Ok(());
@@ -243,8 +243,9 @@ impl Joiner {
         Ok(ids)
     }
 
-    fn split_late(&self, batch: RecordBatch, times: &arrow::array::TimestampMillisecondArray) -> Result<(Option<RecordBatch>, RecordBatch)> {
-        let in_time = |row: usize| times.is_valid(row) && !self.watermark.is_past(EventTime::from_millis(times.value(row)));
+    fn split_late(&self, batch: RecordBatch, times: &arrow::array::TimestampMillisecondArray, of_input: Watermark) -> Result<(Option<RecordBatch>, RecordBatch)> {
+        let watermark = self.watermark.max(of_input);
+        let in_time = |row: usize| times.is_valid(row) && !watermark.is_past(EventTime::from_millis(times.value(row)));
         if (0..times.len()).all(in_time) {
             return Ok((None, batch));
         }

@@ -159,8 +159,9 @@ impl Operator for Joiner {
         let starts = batch.column(start);
         let mut by_end: BTreeMap<i64, Vec<u32>> = BTreeMap::new();
         let mut late = Vec::new();
+        let watermark = self.watermark.max(context.input_watermark);
         for row in 0..batch.num_rows() {
-            let is_late = starts.is_null(row) || ends.is_null(row) || self.step.window.fired(ends.value(row), self.watermark);
+            let is_late = starts.is_null(row) || ends.is_null(row) || self.step.window.fired(ends.value(row), watermark);
             if is_late { late.push(row as u32) } else { by_end.entry(ends.value(row)).or_default().push(row as u32) }
         }
         for (end, rows) in by_end {

@@ -52,7 +52,7 @@ pub fn plan_script(text: &str, env: &Environment<'_>) -> Result<Vec<Action>, Scr
     let source = Source::new(text, env.variables)?;
     let statements = parse::parse(&source)?;
     let located = |fault: Fault| source.error(fault.at, fault.message);
-    let mut script = Script::new(env);
+    let mut script = Script::new(env, &source);
     for statement in &statements {
         script.create_plugin(statement).map_err(|fault| located(fault.or_at(here(statement.at))))?;
     }
@@ -69,6 +69,7 @@ fn here(at: Location) -> Span {
 /// What a script has said so far.
 struct Script<'e> {
     env: &'e Environment<'e>,
+    source: &'e Source,
     settings: BTreeMap<String, String>,
     objects: Objects,
     functions: Functions,
@@ -79,9 +80,10 @@ struct Script<'e> {
 }
 
 impl<'e> Script<'e> {
-    fn new(env: &'e Environment<'e>) -> Self {
+    fn new(env: &'e Environment<'e>, source: &'e Source) -> Self {
         Self {
             env,
+            source,
             settings: BTreeMap::new(),
             objects: Objects::default(),
             functions: Functions::new(chrono_tz::Tz::UTC),
@@ -89,6 +91,11 @@ impl<'e> Script<'e> {
             sinks: Vec::new(),
             insert_job: None,
         }
+    }
+
+    /// The script's line of a place in the text after replacing.
+    fn line(&self, at: Location) -> u64 {
+        self.source.original(at).0
     }
 
     fn create_plugin(&mut self, statement: &Spanned) -> Planned<()> {
@@ -100,7 +107,7 @@ impl<'e> Script<'e> {
             return Err(Fault::at(name.span, format!("there is a plugin `{}` already", name.value)));
         }
         let options = options.iter().map(|option| (option.key.clone(), option.value.clone())).collect();
-        let spec = PluginSpec { name: name.value.clone(), options, line: statement.at.line };
+        let spec = PluginSpec { name: name.value.clone(), options, line: self.line(statement.at) };
         self.objects.plugins.insert(name.value.clone(), Arc::new(spec));
         Ok(())
     }
@@ -110,7 +117,8 @@ impl<'e> Script<'e> {
             Statement::CreatePlugin { .. } => Ok(()),
             Statement::CreateTable(create) => {
                 if self.objects.is_free(&create.name, create.if_not_exists)? {
-                    let entry = self.objects.table(create, self.env, &self.functions, spanned.at)?;
+                    let create = Arc::new(create.as_ref().clone());
+                    let entry = self.objects.table(&create, self.env, &self.functions, self.line(spanned.at))?;
                     self.objects.tables.insert(create.name.value.clone(), entry);
                 }
                 Ok(())
@@ -167,6 +175,12 @@ impl<'e> Script<'e> {
         if key == ZONE && value != "default" {
             let zone = pelton_sql_expr::parse_zone(value).map_err(|message| Fault { at, message })?;
             self.functions.set_zone(zone);
+            // Local time is that of the query: computed columns are read anew.
+            let entries: Vec<_> = self.objects.tables.values().map(|entry| (Arc::clone(&entry.create), entry.line)).collect();
+            for (create, line) in entries {
+                let entry = self.objects.table(&create, self.env, &self.functions, line)?;
+                self.objects.tables.insert(create.name.value.clone(), entry);
+            }
         }
         self.settings.insert(key.to_owned(), value.to_owned());
         Ok(())
@@ -185,7 +199,7 @@ impl<'e> Script<'e> {
     fn select(&self, query: &Query, at: Location) -> Planned<SinkPlan> {
         let rel = self.planner().query(query, &Ctes::new())?;
         self.check_sources(&rel, query.span(), &mut HashSet::new())?;
-        Ok(print(rel, at.line))
+        Ok(print(rel, self.line(at)))
     }
 
     fn sink(&self, insert: &Insert) -> Planned<SinkPlan> {
@@ -318,7 +332,7 @@ impl<'e> Script<'e> {
             }
             Show::CreateTable(name) => {
                 let Some(entry) = self.objects.tables.get(&name.value) else { return Err(self.no_relation(name)) };
-                let text = entry.text.clone();
+                let text = entry.create.text.clone();
                 self.rows(&["result"], vec![vec![text]])
             }
             Show::Columns(name) => self.describe(name),

@@ -40,7 +40,10 @@ pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) 
     known
         .into_iter()
         .map(|candidate| (strsim::damerau_levenshtein(&lower, &candidate.to_lowercase()), candidate))
-        .filter(|(distance, candidate)| *distance <= 1 + candidate.len().min(name.len()) / 3)
+        .filter(|(distance, candidate)| {
+            let length = candidate.len().min(name.len());
+            *distance == 0 || (length > 1 && *distance <= 1 + length / 3)
+        })
         .min()
         .map(|(_, candidate)| format!("; did you mean `{candidate}`?"))
         .unwrap_or_default()
@@ -55,5 +58,6 @@ mod tests {
         assert_eq!(nearest("tennant", ["tenant", "ts"]), "; did you mean `tenant`?");
         assert_eq!(nearest("COUNTT", ["count", "sum"]), "; did you mean `count`?");
         assert_eq!(nearest("prompt", ["ts", "k"]), "");
+        assert_eq!(nearest("x", ["a", "b"]), "");
     }
 }

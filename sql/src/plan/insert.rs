@@ -15,6 +15,7 @@ use pelton_core::graph::{MetadataColumn, TableSpec};
 
 use super::{
     fault::{Fault, Planned, nearest},
+    not_null::not_null,
     query::Planner,
     rel::{Rel, at},
     table::{Origin, Table},
@@ -80,7 +81,11 @@ impl Planner<'_> {
         let mut metadata = Vec::new();
         for (index, column) in written.iter().enumerate() {
             let expr = match targets.iter().position(|&target| target == index) {
-                Some(source) => self.widened(&rel, source, &column.field, name, span)?,
+                Some(source) => {
+                    let expr = self.widened(&rel, source, &column.field, name, span)?;
+                    let may_be_null = rel.columns[source].field.is_nullable() && !column.field.is_nullable();
+                    if may_be_null { not_null(expr, column.field.name()) } else { expr }
+                }
                 None if !column.field.is_nullable() => {
                     return Err(Fault::at(span, format!("column `{}` of `{name}` is NOT NULL and gets no value", column.field.name())));
                 }

@@ -99,15 +99,23 @@ impl Builder<'_> {
     }
 
     fn sink(&mut self, sink: &SinkPlan, root: &Arc<Rel>) -> Planned<()> {
-        let input = self.build(root)?;
+        let mut input = self.build(root)?;
+        // The same rows may go elsewhere under other names.
+        let wanted = &sink.rel.columns;
+        let names_of = |schema: &SchemaRef| schema.fields().iter().map(|field| field.name().clone()).collect::<Vec<_>>();
+        if names_of(&self.graph.nodes[input.node].schema) != names_of(&sink.rel.schema()) {
+            let renamed = Rel { op: root.op.clone(), columns: wanted.clone() };
+            let exprs: Vec<Expr> = (0..wanted.len()).map(at).collect();
+            input = self.calc(&input, &root.columns, None, &exprs, &renamed)?;
+        }
         let name = if sink.table.name == "select" { "Print".to_owned() } else { format!("Sink {}", sink.table.name) };
         let mut details = Vec::new();
         if let Some(connector) = sink.table.options.get("connector").filter(|c| *c != "select") {
             details.push(("connector".to_owned(), connector.clone()));
         }
-        details.push(("columns".to_owned(), names(&root.columns)));
+        details.push(("columns".to_owned(), names(wanted)));
         let kind = NodeKind::Sink(SinkNode { table: Arc::clone(&sink.table), metadata: sink.metadata.clone() });
-        self.add(name, details, kind, vec![forward(input.node)], root.schema());
+        self.add(name, details, kind, vec![forward(input.node)], sink.rel.schema());
         Ok(())
     }
 

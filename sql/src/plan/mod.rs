@@ -20,6 +20,7 @@ pub(crate) mod optimize;
 pub(crate) mod prune;
 pub(crate) mod show;
 pub(crate) mod fields;
+pub(crate) mod not_null;
 pub(crate) mod insert;
 pub(crate) mod steps;
 pub(crate) mod source;

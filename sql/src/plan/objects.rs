@@ -32,8 +32,9 @@ use crate::{
 #[derive(Debug, Clone)]
 pub(crate) struct TableEntry {
     pub(crate) table: Arc<Table>,
-    /// The CREATE statement.
-    pub(crate) text: String,
+    /// The CREATE statement, and the script's line it begins in.
+    pub(crate) create: Arc<CreateTable>,
+    pub(crate) line: u64,
     pub(crate) is_source: bool,
     pub(crate) is_sink: bool,
 }
@@ -106,13 +107,14 @@ impl Objects {
     }
 
     /// Makes a table of its CREATE statement.
-    pub(crate) fn table(&self, create: &CreateTable, env: &Environment<'_>, functions: &Functions, at: Location) -> Planned<TableEntry> {
+    pub(crate) fn table(&self, create: &Arc<CreateTable>, env: &Environment<'_>, functions: &Functions, line: u64) -> Planned<TableEntry> {
         let located = |(at, message): (Location, String)| Fault { at, message };
         let checked = options::check_table(&create.options, env, create.name.span.start).map_err(located)?;
         let inferred = self.inferred(create, env, &checked.options)?;
         let mut columns: Vec<(Ident, FieldRef, Option<Origin>, Option<&Ast>)> = Vec::new();
         let mut physical = Vec::new();
-        for field in inferred {
+        // What the statement declares itself goes before what is found.
+        for field in inferred.into_iter().filter(|field| !create.columns.iter().any(|column| &column.name.value == field.name())) {
             physical.push(Arc::clone(&field));
             let origin = Origin::Physical(physical.len() - 1);
             columns.push((Ident::with_span(create.name.span, field.name()), field, Some(origin), None));
@@ -147,12 +149,13 @@ impl Objects {
             physical: Arc::new(Schema::new(physical)),
             primary_key: names(&create.primary_key)?,
             partition_by: names(&create.partition_by)?,
-            line: at.line,
+            line,
         };
         let watermark = create.watermark.as_ref().map(|(name, ast)| watermark(name, ast, &columns, &translator)).transpose()?;
         Ok(TableEntry {
             table: Arc::new(Table { spec: Arc::new(spec), columns, watermark }),
-            text: create.text.clone(),
+            create: Arc::clone(create),
+            line,
             is_source: checked.connector.is_source,
             is_sink: checked.connector.is_sink,
         })
@@ -160,7 +163,13 @@ impl Objects {
 
     /// Columns inferred from samples, for `'pelton.schema.infer'`.
     fn inferred(&self, create: &CreateTable, env: &Environment<'_>, options: &BTreeMap<String, String>) -> Planned<Vec<FieldRef>> {
-        let Some(how) = create.options.iter().find(|option| option.key == "pelton.schema.infer") else { return Ok(Vec::new()) };
+        let Some(how) = create.options.iter().find(|option| option.key == "pelton.schema.infer") else {
+            if create.columns.is_empty() {
+                let message = format!("table `{}` has no columns: declare them, or let them be found with 'pelton.schema.infer'", create.name.value);
+                return Err(Fault::at(create.name.span, message));
+            }
+            return Ok(Vec::new());
+        };
         let name = &create.name.value;
         let fault = |message: String| Fault { at: how.value_at, message };
         if let Some(column) = create.columns.iter().find(|column| matches!(column.kind, ColumnKind::Physical(_))) {
@@ -172,13 +181,16 @@ impl Objects {
             return super::pinned::read(&pinned).map_err(|reason| fault(format!("the pinned schema of `{name}`: {reason}")));
         }
         let plugin = match how.value.as_str() {
-            "native" | "true" => None,
+            "native" | "auto" | "true" => None,
             plugin => Some(self.plugins.get(plugin).ok_or_else(|| {
                 let hint = nearest(plugin, self.plugins.keys().map(String::as_str));
                 fault(format!("plugin `{plugin}` not found{hint}; 'native' infers without one"))
             })?),
         };
         let samples = (env.samples)(options).map_err(fault)?;
+        if samples.is_empty() {
+            return Err(fault(format!("columns of `{name}` cannot be inferred: there is no record to learn from")));
+        }
         let schema = env
             .plugins
             .infer_schema(plugin.map(AsRef::as_ref), name, &samples)
@@ -232,6 +244,7 @@ fn computed_columns(
                     }
                 })?;
                 let field = translator.field(&expr, &scope.rel_columns(), &name.value, ast)?;
+                let field: FieldRef = Arc::new(field.as_ref().clone().with_nullable(true));
                 if matches!(field.data_type(), DataType::Null) {
                     return Err(Fault::at(ast.span(), format!("`{}` has no type: write CAST(NULL AS …)", name.value)));
                 }

@@ -61,7 +61,7 @@ pub(crate) fn with_inputs(rel: &Arc<Rel>, inputs: &[Arc<Rel>]) -> Arc<Rel> {
 /// A filter and projection over `input`, merged with what is below as far as the rules allow.
 pub(crate) fn calc(input: Arc<Rel>, predicate: Option<Expr>, exprs: Vec<Expr>, columns: Vec<RelColumn>) -> Arc<Rel> {
     if predicate.is_none() && exprs.len() == input.columns.len() && exprs.iter().enumerate().all(|(i, e)| index_of(e) == Some(i)) {
-        return if input.columns == columns { input } else { Arc::new(Rel { op: input.op.clone(), columns }) };
+        return if named_alike(&input.columns, &columns) { input } else { Arc::new(Rel { op: input.op.clone(), columns }) };
     }
     match &input.op {
         Op::Calc { input: below, predicate: lower, exprs: inner } if can_inline(&exprs, predicate.as_ref(), inner) => {
@@ -81,6 +81,10 @@ pub(crate) fn calc(input: Arc<Rel>, predicate: Option<Expr>, exprs: Vec<Expr>, c
         }
         _ => Arc::new(Rel { op: Op::Calc { input, predicate, exprs }, columns }),
     }
+}
+
+fn named_alike(a: &[RelColumn], b: &[RelColumn]) -> bool {
+    a == b && a.iter().zip(b).all(|(a, b)| a.name() == b.name())
 }
 
 /// A filter and projection above a window function, with everything that does not look at windows moved below it: there

@@ -62,11 +62,29 @@ impl Role {
     }
 }
 
-/// One column of a relation.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+/// One column of a relation. Names are for people: columns that differ in nothing else are equal, so that relations
+/// which compute the same are one, whatever a query calls their columns.
+#[derive(Debug, Clone)]
 pub(crate) struct RelColumn {
     pub(crate) field: FieldRef,
     pub(crate) role: Role,
+}
+
+impl PartialEq for RelColumn {
+    fn eq(&self, other: &Self) -> bool {
+        let same_type = self.field.data_type() == other.field.data_type() && self.field.is_nullable() == other.field.is_nullable();
+        same_type && self.role == other.role
+    }
+}
+
+impl Eq for RelColumn {}
+
+impl std::hash::Hash for RelColumn {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.field.data_type().hash(state);
+        self.field.is_nullable().hash(state);
+        self.role.hash(state);
+    }
 }
 
 impl RelColumn {

@@ -4,6 +4,7 @@
 
 use std::{fmt::Write as _, sync::Arc};
 
+use arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::{
     common::ScalarValue,
     logical_expr::{Between, BinaryExpr, Case, Expr},
@@ -84,7 +85,16 @@ fn literal(value: &ScalarValue) -> String {
     match value {
         _ if value.is_null() => "NULL".to_owned(),
         ScalarValue::Utf8(Some(text)) => format!("'{text}'"),
-        other => other.to_string(),
+        ScalarValue::IntervalMonthDayNano(Some(interval)) if interval.months == 0 && interval.nanoseconds % 1_000_000 == 0 => {
+            format!("INTERVAL {}", millis(i64::from(interval.days) * 86_400_000 + interval.nanoseconds / 1_000_000))
+        }
+        other => {
+            // As Arrow writes it: times as times, not as numbers.
+            let options = FormatOptions::default();
+            let array = other.to_array().ok();
+            let text = array.as_ref().and_then(|array| ArrayFormatter::try_new(array.as_ref(), &options).ok());
+            text.map_or_else(|| other.to_string(), |text| text.value(0).to_string())
+        }
     }
 }
 

@@ -70,7 +70,8 @@ impl Translator<'_> {
 
     /// Whether an aggregate function is called in `ast`.
     pub(crate) fn has_aggregate(&self, ast: &Ast) -> bool {
-        let mut finder = Finder { test: |function: &Function| self.is_aggregate(&function.name) && function.over.is_none() };
+        let test = |function: &Function| self.is_aggregate(&function.name) && function.over.is_none();
+        let mut finder = Finder { test, queries: 0 };
         Visit::visit(ast, &mut finder).is_break()
     }
 
@@ -207,14 +208,26 @@ impl Visitor for Checker<'_, '_> {
 
 struct Finder<F> {
     test: F,
+    /// How many queries are around: their aggregates are theirs.
+    queries: usize,
 }
 
 impl<F: Fn(&Function) -> bool> Visitor for Finder<F> {
     type Break = ();
 
+    fn pre_visit_query(&mut self, _query: &Query) -> ControlFlow<()> {
+        self.queries += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _query: &Query) -> ControlFlow<()> {
+        self.queries -= 1;
+        ControlFlow::Continue(())
+    }
+
     fn pre_visit_expr(&mut self, expr: &Ast) -> ControlFlow<()> {
         match expr {
-            Ast::Function(function) if (self.test)(function) => ControlFlow::Break(()),
+            Ast::Function(function) if self.queries == 0 && (self.test)(function) => ControlFlow::Break(()),
             _ => ControlFlow::Continue(()),
         }
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use datafusion::sql::sqlparser::tokenizer::Location;
 use pelton_core::options::{ConnectorInfo, FormatInfo, OptionSpec, find};
 
-use super::statement::OptionText;
+use super::{statement::OptionText, values};
 use crate::{job::Environment, plan::fault::nearest};
 
 /// Why a clause is refused, and where.
@@ -54,10 +54,19 @@ pub(crate) fn check_table<'e>(options: &[OptionText], env: &Environment<'e>, at:
 
 fn check_option(option: &OptionText, info: &ConnectorInfo, formats: &[(&str, &FormatInfo)], env: &Environment<'_>) -> Result<(), OptionFault> {
     let key = option.key.as_str();
-    let formatted = formats.iter().any(|(prefix, format)| key.strip_prefix(prefix).is_some_and(|rest| find(format.options, rest).is_some()));
-    let known = matches!(key, "connector" | "format" | "value.format" | "key.format") || find(info.options, key).is_some() || find(env.table_options, key).is_some() || formatted;
-    if known {
+    let of_format = || formats.iter().find_map(|(prefix, format)| key.strip_prefix(prefix).and_then(|rest| find(format.options, rest)));
+    if let Some(spec) = find(info.options, key).or_else(|| find(env.table_options, key)).or_else(of_format) {
+        return values::check(spec, key, &option.value).map_err(|message| (option.value_at, message));
+    }
+    if matches!(key, "connector" | "format" | "value.format" | "key.format") {
         return Ok(());
+    }
+    // An option of a format that the table does not have.
+    let other = env.formats.iter().find(|format| ["", "value.", "key."].iter().any(|prefix| key.strip_prefix(prefix).is_some_and(|rest| find(format.options, rest).is_some())));
+    if let Some(other) = other {
+        let given: Vec<_> = formats.iter().map(|(prefix, format)| format!("'{prefix}format' is '{}'", format.name)).collect();
+        let given = if given.is_empty() { "it has none".to_owned() } else { given.join(", ") };
+        return Err((option.key_at, format!("'{key}' is an option of the format '{}', which the table does not have in that place: {given}", other.name)));
     }
     let format_keys = formats.iter().flat_map(|(prefix, format)| format.options.iter().map(move |spec| format!("{prefix}{}", spec.key)));
     let all: Vec<String> = info.options.iter().chain(env.table_options).map(|spec| spec.key.to_owned()).chain(format_keys).chain(["connector".to_owned(), "format".to_owned()]).collect();

@@ -1,32 +1,25 @@
 //! Reads a script: statements of Flink's SQL, and the synonyms that are accepted beside them.
 //!
 //! Promises: every fault has a place and says what was found and what is expected; no input makes it panic, and nesting
-//! is bounded. Queries and expressions are read by sqlparser with Flink's dialect; CREATE statements here, because
-//! WATERMARK, METADATA and Flink's types are not SQL's.
+//! is bounded. Queries and expressions are read by sqlparser with Flink's dialect; the statements around them here and
+//! in `create`.
 
 use datafusion::sql::sqlparser::{
-    ast::{Ident, Query, Spanned as _},
-    keywords::Keyword,
-    parser::{Parser, ParserError},
-    tokenizer::{Location, Token, TokenWithSpan, Tokenizer},
+    parser::Parser,
+    tokenizer::{Location, Token},
 };
 use pelton_sql_expr::FlinkDialect;
 
 use super::{
+    cursor::{Cursor, Fault, is_word},
     source::Source,
-    statement::{ColumnDef, ColumnKind, CreateTable, Explained, Insert, ObjectKind, OptionText, Show, Spanned, Statement},
-    types,
+    statement::{Explained, Insert, ObjectKind, Show, Spanned, Statement},
+    tokens::{self, DEPTH},
 };
 use crate::{job::ScriptError, plan::fault::nearest};
 
-const STATEMENTS: [&str; 17] = [
-    "SELECT", "WITH", "VALUES", "INSERT", "CREATE", "DROP", "SET", "RESET", "SHOW", "DESCRIBE", "DESC", "EXPLAIN", "EXECUTE", "BEGIN", "USE", "ALTER", "TABLE",
-];
-
-/// How deep queries and expressions may nest.
-const DEPTH: usize = 60;
-
-type Fault = (Location, String);
+const STATEMENTS: [&str; 14] =
+    ["SELECT", "WITH", "VALUES", "INSERT", "CREATE", "DROP", "SET", "RESET", "SHOW", "DESCRIBE", "DESC", "EXPLAIN", "EXECUTE", "BEGIN"];
 
 /// All statements of a script.
 ///
@@ -34,38 +27,13 @@ type Fault = (Location, String);
 /// The first fault.
 pub(crate) fn parse(source: &Source) -> Result<Vec<Spanned>, ScriptError> {
     let dialect = FlinkDialect::default();
-    let tokens = Tokenizer::new(&dialect, &source.text)
-        .tokenize_with_location()
-        .map_err(|error| source.error(error.location, error.message))?;
-    let tokens: Vec<_> = tokens.into_iter().filter(|token| !matches!(token.token, Token::Whitespace(_))).collect();
-    let mut script = Script { parser: Parser::new(&dialect).with_recursion_limit(DEPTH).with_tokens_with_locations(tokens), source };
-    script.statements().map_err(|(at, message)| source.error(at, message))
+    let tokens = tokens::read(&dialect, &source.text).map_err(|(at, message)| source.error(at, message))?;
+    let parser = Parser::new(&dialect).with_recursion_limit(DEPTH).with_tokens_with_locations(tokens);
+    let mut cursor = Cursor { parser, source };
+    cursor.statements().map_err(|(at, message)| source.error(at, message))
 }
 
-/// sqlparser's message and place: `Expected: x, found: y at Line: 1, Column: 2`.
-fn located(error: &ParserError, fallback: Location) -> Fault {
-    let text = match error {
-        ParserError::TokenizerError(text) | ParserError::ParserError(text) => text.clone(),
-        ParserError::RecursionLimitExceeded => format!("queries and expressions nest deeper than {DEPTH}"),
-    };
-    let (message, at) = match text.rsplit_once(" at Line: ") {
-        Some((message, place)) => {
-            let mut numbers = place.split(|c: char| !c.is_ascii_digit()).filter_map(|part| part.parse().ok());
-            let at = numbers.next().zip(numbers.next()).map_or(fallback, |(line, column)| Location { line, column });
-            (message.to_owned(), at)
-        }
-        None => (text, fallback),
-    };
-    let message = message.replace("Expected: ", "expected ").replace(", found: EOF", ", found the end of the script").replace("found: ", "found ");
-    (if at.line == 0 { fallback } else { at }, message.trim_start_matches("sql parser error: ").to_owned())
-}
-
-struct Script<'a> {
-    parser: Parser<'a>,
-    source: &'a Source,
-}
-
-impl Script<'_> {
+impl Cursor<'_> {
     fn statements(&mut self) -> Result<Vec<Spanned>, Fault> {
         let mut statements = Vec::new();
         loop {
@@ -76,7 +44,7 @@ impl Script<'_> {
             let at = self.here();
             let statement = self.statement()?;
             statements.push(Spanned { at, statement });
-            if self.peek() != &Token::EOF && !self.accept_token(&Token::SemiColon) {
+            if !self.at_end() {
                 return Err(self.expected("`;` or the end of the script"));
             }
         }
@@ -84,9 +52,12 @@ impl Script<'_> {
 
     fn statement(&mut self) -> Result<Statement, Fault> {
         let at = self.here();
+        if self.peek() == &Token::LParen {
+            return Ok(Statement::Query(self.query_with_emit()?));
+        }
         let Some(word) = self.word() else { return Err(self.expected("a statement")) };
         match word.as_str() {
-            "SELECT" | "WITH" | "VALUES" | "TABLE" => Ok(Statement::Query(self.query()?)),
+            "SELECT" | "WITH" | "VALUES" | "TABLE" => Ok(Statement::Query(self.query_with_emit()?)),
             "INSERT" => Ok(Statement::Insert(Box::new(self.insert()?))),
             "CREATE" => self.create(),
             "DROP" => self.drop_object(),
@@ -105,92 +76,108 @@ impl Script<'_> {
             "EXPLAIN" => self.explain(),
             "EXECUTE" => {
                 self.skip();
-                if self.accept("STATEMENT") {
-                    self.require("SET")?;
-                    self.require("BEGIN")?;
-                    return Ok(Statement::StatementSet(self.inserts()?));
+                if self.is_word("STATEMENT") {
+                    return Ok(Statement::StatementSet(self.statement_set()?));
                 }
-                Ok(Statement::Insert(Box::new(self.insert()?)))
+                if self.is_word("INSERT") {
+                    return Ok(Statement::Insert(Box::new(self.insert()?)));
+                }
+                Err(self.expected("STATEMENT SET or INSERT INTO"))
             }
             "BEGIN" => {
                 self.skip();
                 self.require("STATEMENT")?;
                 self.require("SET")?;
-                self.accept_token(&Token::SemiColon);
+                self.require_token(&Token::SemiColon, "`;`")?;
                 Ok(Statement::StatementSet(self.inserts()?))
             }
-            "USE" | "ALTER" | "ANALYZE" | "UPDATE" | "DELETE" | "MERGE" | "TRUNCATE" | "CALL" | "ADD" | "REMOVE" | "LOAD" | "UNLOAD" => {
-                Err((at, format!("{word} is not built yet: write what the table, view or setting shall be with CREATE and SET")))
+            "END" => Err((at, "END closes a statement set, and none is open: EXECUTE STATEMENT SET BEGIN … END".to_owned())),
+            "USE" | "CATALOG" => Err((at, format!("{word} is not built: the tables of a script stand side by side, without catalogs"))),
+            "ALTER" => Err((at, "ALTER is not built yet: write the CREATE statement as the table shall be, or DROP and CREATE".to_owned())),
+            "UPDATE" | "DELETE" | "MERGE" | "TRUNCATE" => {
+                Err((at, format!("{word} is for tables at rest: a job writes with INSERT INTO")))
             }
-            _ if self.peek() == &Token::LParen => Ok(Statement::Query(self.query()?)),
-            _ => Err((at, format!("`{word}` begins no statement{}", nearest(&word, STATEMENTS)))),
+            "CALL" | "ADD" | "REMOVE" | "LOAD" | "UNLOAD" | "ANALYZE" | "COMPILE" => {
+                Err((at, format!("{word} is not built: functions come from plugins (CREATE PLUGIN, CREATE FUNCTION), settings from SET")))
+            }
+            _ => Err((at, format!("`{}` begins no statement{}", self.peek(), nearest(&word, STATEMENTS)))),
         }
     }
 
-    fn query(&mut self) -> Result<Box<Query>, Fault> {
-        let at = self.here();
-        let query = self.parser.parse_query().map_err(|error| located(&error, at))?;
-        self.emit()?;
-        Ok(query)
-    }
-
-    /// `EMIT ON WINDOW CLOSE` is what windows do; anything else is refused.
-    fn emit(&mut self) -> Result<(), Fault> {
+    /// A query and the EMIT behind it.
+    pub(crate) fn query_with_emit(&mut self) -> Result<Box<datafusion::sql::sqlparser::ast::Query>, Fault> {
+        let query = self.query()?;
         let at = self.here();
         if !self.accept("EMIT") {
-            return Ok(());
+            return Ok(query);
         }
         if self.accept("ON") {
+            // What windows do anyway.
             self.require("WINDOW")?;
-            return self.require("CLOSE");
+            self.require("CLOSE")?;
+            return Ok(query);
         }
-        self.accept("CHANGES");
-        Err((at, "EMIT CHANGES is not built yet: windows give their rows once, when they close".to_owned()))
+        self.require("CHANGES")?;
+        Err((at, "EMIT CHANGES is not built yet: windows give their rows once, when they close; leave it out".to_owned()))
     }
 
     fn insert(&mut self) -> Result<Insert, Fault> {
         let at = self.here();
         self.require("INSERT")?;
-        if self.accept("OVERWRITE") {
-            return Err((at, "INSERT OVERWRITE is for batch tables: use INSERT INTO".to_owned()));
+        if self.is_word("OVERWRITE") {
+            return Err((self.here(), "INSERT OVERWRITE is for tables at rest: use INSERT INTO".to_owned()));
         }
         self.require("INTO")?;
-        self.accept("TABLE");
+        if is_word(self.peek(), "TABLE") && matches!(self.peek_second(), Token::Word(_)) {
+            self.skip();
+        }
         let table = self.name("table")?;
-        if self.word().is_some_and(|word| word == "PARTITION") {
-            return Err((self.here(), "PARTITION in INSERT is not built yet: give the partition columns by the query".to_owned()));
+        if self.is_word("PARTITION") {
+            return Err((self.here(), "PARTITION in INSERT is not built yet: give the partition's columns by the query".to_owned()));
         }
         let mut columns = Vec::new();
         if self.peek() == &Token::LParen && self.lists_names() {
             columns = self.names("column")?;
         }
-        let query = self.query()?;
+        if self.is_word("DEFAULT") || self.is_word("SET") {
+            return Err(self.expected("a query: SELECT, VALUES or WITH"));
+        }
+        let query = self.query_with_emit()?;
         Ok(Insert { at, table, columns, query })
     }
 
     /// Whether the parenthesis ahead holds names, not a query.
     fn lists_names(&self) -> bool {
-        let inner = &self.parser.peek_nth_token_ref(1).token;
-        !matches!(inner, Token::Word(word) if word.quote_style.is_none() && ["SELECT", "WITH", "VALUES"].iter().any(|k| word.value.eq_ignore_ascii_case(k)))
-            && inner != &Token::LParen
+        let inner = self.peek_second();
+        inner != &Token::LParen && !["SELECT", "WITH", "VALUES"].iter().any(|word| is_word(inner, word))
+    }
+
+    /// `STATEMENT SET BEGIN … END`
+    fn statement_set(&mut self) -> Result<Vec<Insert>, Fault> {
+        self.require("STATEMENT")?;
+        self.require("SET")?;
+        self.require("BEGIN")?;
+        self.inserts()
     }
 
     fn inserts(&mut self) -> Result<Vec<Insert>, Fault> {
         let mut inserts = Vec::new();
         loop {
             while self.accept_token(&Token::SemiColon) {}
-            if self.accept("END") {
-                break;
+            if inserts.is_empty() && self.is_word("END") {
+                return Err(self.expected("at least one INSERT INTO before END"));
             }
-            if self.word().is_none_or(|word| word != "INSERT") {
+            if self.accept("END") {
+                return Ok(inserts);
+            }
+            if !self.is_word("INSERT") {
                 return Err(self.expected("INSERT INTO or END"));
             }
             inserts.push(self.insert()?);
-            if self.peek() != &Token::SemiColon && self.word().is_none_or(|word| word != "END") {
-                return Err(self.expected("`;`"));
+            if self.peek() != &Token::SemiColon && !self.is_word("END") {
+                return Err(self.expected("`;` or END"));
             }
         }
-        if inserts.is_empty() { Err(self.expected("at least one INSERT INTO before END")) } else { Ok(inserts) }
     }
 
     fn set(&mut self) -> Result<Statement, Fault> {
@@ -199,23 +186,23 @@ impl Script<'_> {
             return Ok(Statement::ShowSettings);
         }
         let (key, key_at) = self.key()?;
-        if !self.accept_token(&Token::Eq) {
-            return Err(self.expected("`=`"));
-        }
-        let mut value = String::new();
+        self.require_token(&Token::Eq, "`=`")?;
+        let value_at = self.here();
         if let Token::SingleQuotedString(text) = self.peek() {
-            value.clone_from(text);
+            let value = text.clone();
             self.skip();
-        } else {
-            while !self.at_end() {
-                if !value.is_empty() {
-                    value.push(' ');
-                }
-                value.push_str(&self.peek().to_string());
-                self.skip();
-            }
+            return Ok(Statement::Set { key, value, key_at });
         }
-        Ok(Statement::Set { key, value, key_at })
+        if self.at_end() {
+            return Err(self.expected("a value"));
+        }
+        // Without quotes the value is what stands there, white space and all: Europe/Berlin, 10 s.
+        let mut end = value_at;
+        while !self.at_end() {
+            end = self.parser.peek_token_ref().span.end;
+            self.skip();
+        }
+        Ok(Statement::Set { key, value: self.source.between(value_at, end), key_at })
     }
 
     /// `'a.b'` or a.b.
@@ -231,22 +218,21 @@ impl Script<'_> {
             key.push_str(&self.peek().to_string());
             self.skip();
         }
-        if key.is_empty() { Err((at, "expected a key".to_owned())) } else { Ok((key, at)) }
+        if key.is_empty() { Err(self.expected("the key of a setting")) } else { Ok((key, at)) }
     }
 
     fn explain(&mut self) -> Result<Statement, Fault> {
+        const DETAILS: [&str; 6] = ["PLAN", "FOR", "ESTIMATED_COST", "CHANGELOG_MODE", "JSON_EXECUTION_PLAN", "PLAN_ADVICE"];
         self.skip();
-        while ["PLAN", "FOR", "ESTIMATED_COST", "CHANGELOG_MODE", "JSON_EXECUTION_PLAN", "PLAN_ADVICE"].iter().any(|word| self.accept(word)) || self.accept_token(&Token::Comma) {}
+        while DETAILS.iter().any(|word| self.accept(word)) || self.accept_token(&Token::Comma) {}
+        if self.is_word("EXECUTE") && is_word(self.peek_second(), "STATEMENT") {
+            self.skip();
+        }
         let explained = match self.word().as_deref() {
             Some("INSERT") => Explained::Inserts(vec![self.insert()?]),
-            Some("STATEMENT") => {
-                self.skip();
-                self.require("SET")?;
-                self.require("BEGIN")?;
-                Explained::Inserts(self.inserts()?)
-            }
-            Some("SELECT" | "WITH" | "VALUES") => Explained::Query(self.query()?),
-            _ if self.peek() == &Token::LParen => Explained::Query(self.query()?),
+            Some("STATEMENT") => Explained::Inserts(self.statement_set()?),
+            Some("SELECT" | "WITH" | "VALUES" | "TABLE") => Explained::Query(self.query_with_emit()?),
+            _ if self.peek() == &Token::LParen => Explained::Query(self.query_with_emit()?),
             _ => return Err(self.expected("a query, INSERT INTO or STATEMENT SET")),
         };
         Ok(Statement::Explain(Box::new(explained)))
@@ -267,8 +253,8 @@ impl Script<'_> {
             Some("PLUGINS") => self.then(Show::Plugins),
             Some("COLUMNS") => {
                 self.skip();
-                if !self.accept("FROM") {
-                    self.require("IN")?;
+                if !self.accept("IN") {
+                    self.require("FROM")?;
                 }
                 Show::Columns(self.name("table or view")?)
             }
@@ -279,14 +265,12 @@ impl Script<'_> {
                 }
                 Show::CreateTable(self.name("table")?)
             }
-            _ => return Err((at, "SHOW knows TABLES, VIEWS, FUNCTIONS, PLUGINS, COLUMNS FROM t and CREATE TABLE t".to_owned())),
+            word => {
+                let hint = nearest(word.unwrap_or_default(), ["TABLES", "VIEWS", "FUNCTIONS", "PLUGINS", "COLUMNS", "CREATE"]);
+                return Err((at, format!("SHOW knows TABLES, VIEWS, FUNCTIONS, PLUGINS, COLUMNS FROM t and CREATE TABLE t{hint}")));
+            }
         };
         Ok(Statement::Show(show))
-    }
-
-    fn then<T>(&mut self, value: T) -> T {
-        self.skip();
-        value
     }
 
     fn drop_object(&mut self) -> Result<Statement, Fault> {
@@ -294,10 +278,7 @@ impl Script<'_> {
         if self.accept("TEMPORARY") {
             self.accept("SYSTEM");
         }
-        if self.accept("MATERIALIZED") {
-            self.require("VIEW")?;
-            return self.dropped(ObjectKind::View);
-        }
+        self.accept("MATERIALIZED");
         let what = match self.word().as_deref() {
             Some("TABLE" | "SOURCE" | "SINK") => ObjectKind::Table,
             Some("VIEW") => ObjectKind::View,
@@ -306,342 +287,10 @@ impl Script<'_> {
             _ => return Err(self.expected("TABLE, VIEW, FUNCTION or PLUGIN")),
         };
         self.skip();
-        self.dropped(what)
-    }
-
-    fn dropped(&mut self, what: ObjectKind) -> Result<Statement, Fault> {
         let if_exists = self.accept("IF");
         if if_exists {
             self.require("EXISTS")?;
         }
         Ok(Statement::Drop { what, name: self.name(what.word())?, if_exists })
-    }
-
-    fn create(&mut self) -> Result<Statement, Fault> {
-        let begin = self.here();
-        self.skip();
-        if self.accept("OR") {
-            return Err((begin, "CREATE OR REPLACE is not built yet: DROP … IF EXISTS first".to_owned()));
-        }
-        if self.accept("TEMPORARY") {
-            self.accept("SYSTEM");
-        }
-        match self.word().as_deref() {
-            Some("TABLE" | "SOURCE" | "SINK") => {
-                self.skip();
-                self.create_table(begin)
-            }
-            Some("MATERIALIZED") => {
-                self.skip();
-                self.require("VIEW")?;
-                self.create_view()
-            }
-            Some("VIEW") => {
-                self.skip();
-                self.create_view()
-            }
-            Some("FUNCTION") => {
-                self.skip();
-                self.create_function()
-            }
-            Some("PLUGIN") => {
-                self.skip();
-                let if_not_exists = self.if_not_exists()?;
-                let name = self.name("plugin")?;
-                self.require("WITH")?;
-                Ok(Statement::CreatePlugin { name, options: self.options()?, if_not_exists })
-            }
-            Some(word @ ("CATALOG" | "DATABASE" | "MODEL" | "CONNECTION")) => Err((begin, format!("CREATE {word} is not built: tables of a script stand side by side"))),
-            _ => Err(self.expected("TABLE, VIEW, FUNCTION or PLUGIN")),
-        }
-    }
-
-    fn if_not_exists(&mut self) -> Result<bool, Fault> {
-        if !self.accept("IF") {
-            return Ok(false);
-        }
-        self.require("NOT")?;
-        self.require("EXISTS")?;
-        Ok(true)
-    }
-
-    fn create_view(&mut self) -> Result<Statement, Fault> {
-        let if_not_exists = self.if_not_exists()?;
-        let name = self.name("view")?;
-        let columns = if self.peek() == &Token::LParen { self.names("column")? } else { Vec::new() };
-        self.comment()?;
-        self.require("AS")?;
-        Ok(Statement::CreateView { name, columns, query: self.query()?, if_not_exists })
-    }
-
-    fn create_function(&mut self) -> Result<Statement, Fault> {
-        let if_not_exists = self.if_not_exists()?;
-        let name = self.name("function")?;
-        self.require("AS")?;
-        let export = self.string("the exported name, in quotes")?;
-        self.require("LANGUAGE")?;
-        if !self.accept("WASM") {
-            return Err((self.here(), "functions are plugins: LANGUAGE WASM USING PLUGIN name".to_owned()));
-        }
-        self.require("USING")?;
-        self.require("PLUGIN")?;
-        let plugin = self.name("plugin")?;
-        Ok(Statement::CreateFunction { name, export, plugin, if_not_exists })
-    }
-
-    fn create_table(&mut self, begin: Location) -> Result<Statement, Fault> {
-        let if_not_exists = self.if_not_exists()?;
-        let name = self.name("table")?;
-        let mut table = CreateTable {
-            name,
-            if_not_exists,
-            columns: Vec::new(),
-            watermark: None,
-            primary_key: Vec::new(),
-            partition_by: Vec::new(),
-            options: Vec::new(),
-            text: String::new(),
-        };
-        if self.accept_token(&Token::LParen) && !self.accept_token(&Token::RParen) {
-            loop {
-                self.element(&mut table)?;
-                if !self.accept_token(&Token::Comma) {
-                    break;
-                }
-            }
-            if !self.accept_token(&Token::RParen) {
-                return Err(self.expected("`,` or `)` in the columns"));
-            }
-        }
-        self.comment()?;
-        if self.word().is_some_and(|word| word == "DISTRIBUTED") {
-            return Err((self.here(), "DISTRIBUTED BY is not built: key.fields says how a topic is keyed".to_owned()));
-        }
-        if self.accept("PARTITIONED") {
-            self.require("BY")?;
-            table.partition_by = self.names("column")?;
-        }
-        if self.accept("WITH") {
-            table.options = self.options()?;
-        }
-        let here = self.here();
-        match self.word().as_deref() {
-            Some("LIKE") => return Err((here, "LIKE is not built yet: repeat the columns".to_owned())),
-            Some("AS") => return Err((here, "CREATE TABLE … AS is not built yet: create the table, then INSERT INTO it".to_owned())),
-            _ => {}
-        }
-        table.text = self.text_between(begin, self.here());
-        Ok(Statement::CreateTable(Box::new(table)))
-    }
-
-    fn text_between(&self, begin: Location, end: Location) -> String {
-        let offset = |at: Location| -> usize {
-            let line_start: usize = self.source.text.split_inclusive('\n').take(usize::try_from(at.line.saturating_sub(1)).unwrap_or(0)).map(str::len).sum();
-            let column = usize::try_from(at.column.saturating_sub(1)).unwrap_or(0);
-            let line = self.source.text.get(line_start..).unwrap_or_default();
-            line_start + line.char_indices().nth(column).map_or(line.len(), |(index, _)| index)
-        };
-        let end = if end.line == 0 { self.source.text.len() } else { offset(end) };
-        self.source.text.get(offset(begin)..end).unwrap_or_default().trim().to_owned()
-    }
-
-    fn element(&mut self, table: &mut CreateTable) -> Result<(), Fault> {
-        let at = self.here();
-        match self.word().as_deref() {
-            Some("WATERMARK") => {
-                self.skip();
-                if table.watermark.is_some() {
-                    return Err((at, "a table has one WATERMARK".to_owned()));
-                }
-                self.require("FOR")?;
-                let column = self.name("column")?;
-                self.require("AS")?;
-                table.watermark = Some((column, self.expr()?));
-                Ok(())
-            }
-            Some("CONSTRAINT") => {
-                self.skip();
-                self.name("constraint")?;
-                self.primary_key(table)
-            }
-            Some("PRIMARY") => self.primary_key(table),
-            Some("UNIQUE") => Err((at, "UNIQUE is not built: PRIMARY KEY (…) NOT ENFORCED is".to_owned())),
-            _ => self.column(table),
-        }
-    }
-
-    fn primary_key(&mut self, table: &mut CreateTable) -> Result<(), Fault> {
-        self.require("PRIMARY")?;
-        self.require("KEY")?;
-        table.primary_key = self.names("column")?;
-        self.not_enforced()
-    }
-
-    fn not_enforced(&mut self) -> Result<(), Fault> {
-        let at = self.here();
-        if self.accept("NOT") && self.accept("ENFORCED") {
-            return Ok(());
-        }
-        Err((at, "a stream cannot enforce a key: write PRIMARY KEY … NOT ENFORCED".to_owned()))
-    }
-
-    fn column(&mut self, table: &mut CreateTable) -> Result<(), Fault> {
-        let name = self.name("column")?;
-        let kind = if self.accept("AS") {
-            ColumnKind::Computed(Box::new(self.expr()?))
-        } else {
-            let field = types::parse_field(&mut self.parser, &name.value)?;
-            if self.word().is_some_and(|word| word == "METADATA") {
-                let at = self.here();
-                self.skip();
-                let key = if self.accept("FROM") { self.string("the metadata's key, in quotes")? } else { name.value.clone() };
-                let is_virtual = self.accept("VIRTUAL");
-                ColumnKind::Metadata { field, key, is_virtual, at }
-            } else {
-                if self.accept("PRIMARY") {
-                    self.require("KEY")?;
-                    self.not_enforced()?;
-                    table.primary_key = vec![name.clone()];
-                }
-                ColumnKind::Physical(field)
-            }
-        };
-        self.comment()?;
-        table.columns.push(ColumnDef { name, kind });
-        Ok(())
-    }
-
-    fn comment(&mut self) -> Result<(), Fault> {
-        if self.accept("COMMENT") {
-            self.string("the comment, in quotes")?;
-        }
-        Ok(())
-    }
-
-    fn options(&mut self) -> Result<Vec<OptionText>, Fault> {
-        if !self.accept_token(&Token::LParen) {
-            return Err(self.expected("`(`"));
-        }
-        let mut options: Vec<OptionText> = Vec::new();
-        while !self.accept_token(&Token::RParen) {
-            let key_at = self.here();
-            let key = self.string("an option's key, in quotes")?;
-            if !self.accept_token(&Token::Eq) {
-                return Err(self.expected("`=`"));
-            }
-            let value_at = self.here();
-            let value = self.string("the option's value, in quotes")?;
-            if options.iter().any(|option| option.key == key) {
-                return Err((key_at, format!("option '{key}' stands twice")));
-            }
-            options.push(OptionText { key, value, key_at, value_at });
-            if !self.accept_token(&Token::Comma) && self.peek() != &Token::RParen {
-                return Err(self.expected("`,` or `)` in the options"));
-            }
-        }
-        Ok(options)
-    }
-
-    fn expr(&mut self) -> Result<datafusion::sql::sqlparser::ast::Expr, Fault> {
-        let at = self.here();
-        let expr = self.parser.parse_expr().map_err(|error| located(&error, at))?;
-        let _ = expr.span();
-        Ok(expr)
-    }
-
-    fn names(&mut self, what: &str) -> Result<Vec<Ident>, Fault> {
-        if !self.accept_token(&Token::LParen) {
-            return Err(self.expected("`(`"));
-        }
-        let mut names = vec![self.name(what)?];
-        while self.accept_token(&Token::Comma) {
-            names.push(self.name(what)?);
-        }
-        if self.accept_token(&Token::RParen) { Ok(names) } else { Err(self.expected("`,` or `)`")) }
-    }
-
-    fn name(&mut self, what: &str) -> Result<Ident, Fault> {
-        let TokenWithSpan { token, span } = self.parser.peek_token_ref().clone();
-        let Token::Word(word) = token else { return Err(self.expected(&format!("the name of a {what}"))) };
-        let reserved = word.quote_style.is_none() && matches!(word.keyword, Keyword::SELECT | Keyword::FROM | Keyword::WITH | Keyword::WHERE | Keyword::AS | Keyword::INTO | Keyword::ON);
-        if reserved {
-            return Err((span.start, format!("expected the name of a {what}, found the reserved word {}: put it into backticks", word.value)));
-        }
-        self.skip();
-        if self.peek() == &Token::Period {
-            return Err((span.start, format!("names of a {what} have no catalog or database here: write the last part alone")));
-        }
-        Ok(word.into_ident(span))
-    }
-
-    fn string(&mut self, what: &str) -> Result<String, Fault> {
-        match self.peek() {
-            Token::SingleQuotedString(text) => {
-                let text = text.clone();
-                self.skip();
-                Ok(text)
-            }
-            _ => Err(self.expected(what)),
-        }
-    }
-
-    fn peek(&self) -> &Token {
-        &self.parser.peek_token_ref().token
-    }
-
-    fn here(&self) -> Location {
-        self.parser.peek_token_ref().span.start
-    }
-
-    fn at_end(&self) -> bool {
-        matches!(self.peek(), Token::EOF | Token::SemiColon)
-    }
-
-    fn skip(&mut self) {
-        self.parser.advance_token();
-    }
-
-    /// The word ahead in capitals, if it is one without quotes.
-    fn word(&self) -> Option<String> {
-        match self.peek() {
-            Token::Word(word) if word.quote_style.is_none() => Some(word.value.to_ascii_uppercase()),
-            _ => None,
-        }
-    }
-
-    fn accept(&mut self, wanted: &str) -> bool {
-        let there = self.word().is_some_and(|word| word == wanted);
-        if there {
-            self.skip();
-        }
-        there
-    }
-
-    fn accept_token(&mut self, wanted: &Token) -> bool {
-        let there = self.peek() == wanted;
-        if there {
-            self.skip();
-        }
-        there
-    }
-
-    fn require(&mut self, wanted: &str) -> Result<(), Fault> {
-        if self.accept(wanted) { Ok(()) } else { Err(self.expected(wanted)) }
-    }
-
-    fn expected(&self, what: &str) -> Fault {
-        let found = match self.peek() {
-            Token::EOF => "the end of the script".to_owned(),
-            token => format!("`{token}`"),
-        };
-        let at = self.here();
-        (if at.line == 0 { self.end() } else { at }, format!("expected {what}, found {found}"))
-    }
-
-    /// The last place of the script, for faults at its end.
-    fn end(&self) -> Location {
-        let lines = self.source.text.lines().count().max(1) as u64;
-        let column = self.source.text.lines().last().map_or(1, |line| line.chars().count() as u64 + 1);
-        Location { line: lines, column }
     }
 }

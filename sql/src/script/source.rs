@@ -1,10 +1,8 @@
 //! A script's text with `${NAME}` replaced, and the way back from positions of the result to those of the script.
 //!
 //! Promises: a position that is reported is one the user sees in his file; a fault inside a replaced text is reported at
-//! the `${`. Comments are left alone. In the option `'topic'`, a name that is no variable stays: it is a column whose
-//! value names the topic.
-
-use std::fmt::Write as _;
+//! the `${`; a quote or a comment without its end where it begins. Comments are left alone. In the option `'topic'`, a
+//! name that is no variable stays: it is a column whose value names the topic.
 
 use datafusion::sql::sqlparser::tokenizer::Location;
 
@@ -51,6 +49,27 @@ impl Source {
         ScriptError { line, column, message, source_line: self.lines.get(index).cloned().unwrap_or_default() }
     }
 
+    /// Behind the last character that is not white space: where something is missing at the end of the script.
+    pub(crate) fn end(&self) -> Location {
+        let text = self.text.trim_end();
+        let line = text.matches('\n').count() as u64 + 1;
+        let column = text.rsplit('\n').next().map_or(0, |last| last.chars().count()) as u64 + 1;
+        Location { line, column }
+    }
+
+    /// The text from a place up to another, without white space around it.
+    pub(crate) fn between(&self, begin: Location, end: Location) -> String {
+        let mut text = String::new();
+        let first = usize::try_from(begin.line.saturating_sub(1)).unwrap_or(usize::MAX);
+        let count = usize::try_from((end.line + 1).saturating_sub(begin.line)).unwrap_or(0);
+        for (line, number) in self.text.split_inclusive('\n').skip(first).take(count).zip(begin.line..) {
+            let from = if number == begin.line { begin.column.saturating_sub(1) } else { 0 };
+            let to = if number == end.line { end.column.saturating_sub(1) } else { u64::MAX };
+            text.extend(line.chars().zip(0..to).filter(|(_, column)| *column >= from).map(|(c, _)| c));
+        }
+        text.trim().to_owned()
+    }
+
     /// The script's own line and column of a place of the replaced text; its first place if that is not known.
     pub(crate) fn original(&self, at: Location) -> (u64, u64) {
         let pieces = at.line.checked_sub(1).and_then(|line| self.pieces.get(usize::try_from(line).ok()?));
@@ -76,25 +95,35 @@ struct Replacer<'a> {
 impl Replacer<'_> {
     fn run(mut self) -> Result<(), ScriptError> {
         self.piece(false);
-        // The quote that is open, and where its text begins.
-        let mut quote: Option<(char, usize)> = None;
+        // The quote that is open, where its text begins, and its line and column.
+        let mut quote: Option<(char, usize, (u64, u64))> = None;
         while let Some(next) = self.rest().chars().next() {
             if quote.is_none() && self.rest().starts_with("--") {
-                self.copy_until("\n", 0);
+                let end = self.rest().find('\n').unwrap_or(self.rest().len());
+                self.copy_bytes(end);
             } else if quote.is_none() && self.rest().starts_with("/*") {
-                self.copy_until("*/", 2);
+                let Some(end) = self.rest()[2..].find("*/") else {
+                    return Err(self.source.error_at(self.line, self.column, "the comment has no end: `*/` is missing".to_owned()));
+                };
+                self.copy_bytes(end + 4);
             } else if self.rest().starts_with("${") {
-                self.variable(quote.map(|(_, begin)| begin))?;
+                self.variable(quote.map(|(_, begin, _)| begin))?;
             } else {
                 match quote {
-                    Some((open, _)) if next == open => quote = None,
-                    None if matches!(next, '\'' | '`') => quote = Some((next, self.at)),
+                    Some((open, ..)) if next == open => quote = None,
+                    None if matches!(next, '\'' | '`' | '"') => quote = Some((next, self.at, (self.line, self.column))),
                     _ => {}
                 }
                 self.copy(next);
             }
         }
-        Ok(())
+        match quote {
+            None => Ok(()),
+            Some((open, _, (line, column))) => {
+                let what = if open == '\'' { "text" } else { "name" };
+                Err(self.source.error_at(line, column, format!("the {what} that begins here has no end: `{open}` is missing")))
+            }
+        }
     }
 
     fn rest(&self) -> &str {
@@ -134,8 +163,8 @@ impl Replacer<'_> {
         }
     }
 
-    fn copy_until(&mut self, end: &str, more: usize) {
-        let stop = self.rest().find(end).map_or(self.input.len(), |found| self.at + found + more);
+    fn copy_bytes(&mut self, count: usize) {
+        let stop = self.at + count;
         while self.at < stop {
             let Some(c) = self.rest().chars().next() else { break };
             self.copy(c);
@@ -143,23 +172,22 @@ impl Replacer<'_> {
     }
 
     fn variable(&mut self, quoted_from: Option<usize>) -> Result<(), ScriptError> {
-        let Some(end) = self.rest().find('}') else {
-            return Err(self.source.error_at(self.line, self.column, "`${` has no `}`: variables are written ${NAME}".to_owned()));
-        };
-        let name = self.rest()[2..end].to_owned();
-        let value = (self.variables)(&name);
-        if value.is_none() && quoted_from.is_some_and(|begin| is_topic(&self.input[..begin])) {
-            for c in self.rest()[..=end].to_owned().chars() {
-                self.copy(c);
-            }
+        let is_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '-');
+        let end = self.rest().find('}').filter(|&end| end > 2);
+        let name = end.map(|end| self.rest()[2..end].to_owned()).filter(|name| name.chars().all(is_name));
+        let value = name.as_deref().and_then(self.variables);
+        if value.is_none()
+            && let Some(end) = end
+            && quoted_from.is_some_and(|begin| is_topic(&self.input[..begin]))
+        {
+            self.copy_bytes(end + 1);
             return Ok(());
         }
+        let (Some(end), Some(name)) = (end, name) else {
+            return Err(self.source.error_at(self.line, self.column, "`${` begins no variable: they are written ${NAME}".to_owned()));
+        };
         let Some(value) = value else {
-            let mut message = format!("variable `{name}` is not set: pass --var {name}=… or set it in the environment");
-            if name.is_empty() {
-                message.clear();
-                let _ = write!(message, "`${{}}` names no variable");
-            }
+            let message = format!("variable `{name}` is not set: pass --var {name}=… or set it in the environment");
             return Err(self.source.error_at(self.line, self.column, message));
         };
         self.piece(true);

@@ -11,7 +11,7 @@ pub(crate) fn set<T: 'static>(store: &mut Store<T>, bytes: usize) {
 }
 
 /// Whether this error came from the limit. The engine's own type is private, so its text is what there is to go by; a
-/// test in `tests/hostile.rs` fails if the text changes.
+/// test in `tests/all/hostile.rs` fails if the text changes.
 pub(crate) fn is_exceeded(error: &wasmtime::Error) -> bool {
     error.root_cause().to_string().contains("fuel allocated for hostcalls")
 }

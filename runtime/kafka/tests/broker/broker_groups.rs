@@ -146,3 +146,23 @@ fn new_partitions_are_found_and_read_from_their_beginning() {
     server.write("growing-2", 0, &["written before it was found"]);
     assert_eq!(reading.records(1), ["written before it was found"]);
 }
+
+#[test]
+fn without_keyed_state_a_process_that_was_away_goes_on_where_others_stopped() {
+    let server = Server::shared();
+    server.topic("away", 1);
+    server.write("away", 0, &["a", "b"]);
+    let table = grouped(&server, "away");
+    let kafka = Kafka::default();
+    let mut first = Reading::new(&kafka, &table, place("p1"));
+    first.records(2);
+    let stale = pelton_kafka::KafkaPosition { resume: pelton_core::position::ResumeOffset(1), end: None, group: None };
+    first.checkpoint(1);
+    drop(first);
+    let mut source = kafka.source(&table, pelton_core::source::RecordParts { keys: true, headers: true, timestamps: true }, place("p1")).expect("a source");
+    source.restore(&[(pelton_kafka::split_id("away", pelton_core::position::Partition(0)), stale.encode())]).expect("restore");
+    let mut again = Reading { source, splits: Vec::new(), ended: Vec::new(), read: Vec::new() };
+    again.until("the partition", |reading| !reading.splits.is_empty());
+    server.write("away", 0, &["c"]);
+    assert_eq!(again.records(1), ["c"]);
+}

@@ -84,7 +84,7 @@ fn a_bounded_read_ends_over_aborted_and_before_open_transactions() {
 }
 
 #[test]
-fn the_checkpoint_decides_where_reading_goes_on_not_the_group() {
+fn with_keyed_state_the_checkpoint_decides_where_reading_goes_on_not_the_group() {
     let server = Server::shared();
     server.topic("restored", 1);
     server.write("restored", 0, &["a", "b", "c", "d"]);
@@ -94,7 +94,8 @@ fn the_checkpoint_decides_where_reading_goes_on_not_the_group() {
     first.records(4);
     first.checkpoint(1);
     drop(first);
-    let mut again = kafka.source(&grouped, Default::default(), place("restored")).expect("a source");
+    let with_state = pelton_kafka::Place { needs_all: true, ..place("restored") };
+    let mut again = kafka.source(&grouped, Default::default(), with_state).expect("a source");
     let position = KafkaPosition { resume: ResumeOffset(1), end: None, group: None };
     again.restore(&[(split_id("restored", Partition(0)), position.encode())]).expect("restore");
     let mut again = Reading { source: again, splits: Vec::new(), ended: Vec::new(), read: Vec::new() };

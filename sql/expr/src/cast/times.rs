@@ -33,15 +33,22 @@ pub(super) fn between(array: &ArrayRef, to: &DataType, mode: Mode) -> Result<Arr
                 _ => |_, ms| ms,
             };
             let moved = ticks(array)?.unary::<_, Int64Type>(|value| shifted(value, &from, zone, shift));
+            // Whole seconds are cut towards zero, finer units towards the past.
+            if unit == TimeUnit::Second && from != TimeUnit::Second {
+                let cut = |value| convert(value, &from, &TimeUnit::Millisecond) / 1_000;
+                return Ok(timestamps(moved.unary(cut), to));
+            }
             Ok(timestamps(moved.unary(|value| convert(value, &from, &unit)), to))
         }
         (DataType::Timestamp(from, local), DataType::Date32) => {
             let ms = millis(array, from, local.is_some(), zone)?;
-            Ok(Arc::new(ms.unary::<_, Date32Type>(|ms| (ms / DAY_MS) as i32)))
+            let instant = local.is_some();
+            Ok(Arc::new(ms.unary::<_, Date32Type>(|ms| if instant { ms.div_euclid(DAY_MS) } else { ms / DAY_MS } as i32)))
         }
         (DataType::Timestamp(from, local), DataType::Time32(unit)) => {
             let ms = millis(array, from, local.is_some(), zone)?;
-            Ok(times(ms.unary::<_, Int64Type>(|ms| (ms % DAY_MS).max(0)), unit))
+            let instant = local.is_some();
+            Ok(times(ms.unary::<_, Int64Type>(|ms| if instant { ms.rem_euclid(DAY_MS) } else { (ms % DAY_MS).max(0) }), unit))
         }
         (DataType::Date32, DataType::Timestamp(unit, local)) => {
             let (unit, local) = (*unit, local.is_some());

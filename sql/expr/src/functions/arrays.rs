@@ -262,14 +262,9 @@ fn combined(call: &Call<'_>, how: Combine) -> Result<Bind> {
                         }
                     }
                     Combine::Except => {
-                        // Each element of the second array takes one away.
-                        let mut taken: Vec<(usize, usize)> = elements(1).collect();
                         for element in elements(0) {
-                            match taken.iter().position(|other| equal(element, *other)) {
-                                Some(at) => {
-                                    taken.swap_remove(at);
-                                }
-                                None => places.push(element),
+                            if !elements(1).any(|other| equal(element, other)) && !places[begin..].iter().any(|known| equal(*known, element)) {
+                                places.push(element);
                             }
                         }
                     }

@@ -25,7 +25,7 @@ pub(super) const SPECS: &[Spec] = &[
     Spec { name: "JSON_QUERY", params: PATH_CALL, optional: 6, rest: None, bind: json_query },
     Spec { name: "JSON_EXISTS", params: PATH_CALL, optional: 6, rest: None, bind: json_exists },
     Spec { name: "IS_JSON", params: &[Text, Text], optional: 1, rest: None, bind: is_json },
-    Spec { name: "JSON_QUOTE", params: &[Text], optional: 0, rest: None, bind: |_| Ok(each(|text, out| quote(text, out))) },
+    Spec { name: "JSON_QUOTE", params: &[Text], optional: 0, rest: None, bind: |_| Ok(each(quote_ascii)) },
     Spec { name: "JSON_UNQUOTE", params: &[Text], optional: 0, rest: None, bind: |_| Ok(each(unquote)) },
 ];
 
@@ -35,6 +35,19 @@ fn each(write: fn(&str, &mut String)) -> Bind {
         collect_text(columns.rows, |row, out| Ok(texts.get(row).map(|text| write(text, out))))
     })
     .into()
+}
+
+/// A JSON string of ASCII: all other characters are escaped, as Flink's JSON_QUOTE does.
+fn quote_ascii(text: &str, out: &mut String) {
+    let mut quoted = String::new();
+    quote(text, &mut quoted);
+    for c in quoted.chars() {
+        if c.is_ascii() {
+            out.push(c);
+        } else {
+            c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| out.push_str(&format!("\\u{unit:04x}")));
+        }
+    }
 }
 
 /// A JSON string's text; what is no JSON string stays as it is.
@@ -131,6 +144,8 @@ fn outcome(call: &Call<'_>, wanted: u8, on_empty: &str, on_error: &str) -> Resul
             let json = Json::parse(text);
             let mut rendered = String::new();
             let outcome = match &json {
+                // A lax path takes a text that is no JSON for nothing.
+                None if path.is_lax() => Outcome::Empty,
                 None => Outcome::Error,
                 Some(json) => match path.find(json).as_slice() {
                     [] if path.is_lax() || path.is_multiple() => Outcome::Empty,
@@ -183,6 +198,7 @@ fn json_query(call: &Call<'_>) -> Result<Bind> {
             let (Some(text), Some(path)) = (texts.get(row), paths.get(&path_texts, row)?) else { return Ok(None) };
             let json = Json::parse(text);
             let found = match &json {
+                None if path.is_lax() => Err(&empty),
                 None => Err(&error),
                 Some(json) => {
                     let values = path.find(json);
@@ -226,7 +242,7 @@ fn json_exists(call: &Call<'_>) -> Result<Bind> {
         let (texts, path_texts) = (columns.texts(0)?, columns.texts(1)?);
         collect_bool(columns.rows, |row| {
             let (Some(text), Some(path)) = (texts.get(row), paths.get(&path_texts, row)?) else { return Ok(None) };
-            let Some(json) = Json::parse(text) else { return Ok(on_error) };
+            let Some(json) = Json::parse(text) else { return Ok(if path.is_lax() { Some(false) } else { on_error }) };
             Ok(match path.find(&json).as_slice() {
                 [] if !path.is_lax() && !path.is_multiple() => on_error,
                 [] => Some(false),
@@ -244,7 +260,8 @@ fn is_json(call: &Call<'_>) -> Result<Bind> {
     Ok(Plan::new(DataType::Boolean, move |columns| {
         let texts = columns.texts(0)?;
         collect_bool(columns.rows, |row| {
-            Ok(texts.get(row).map(|text| match (kind.as_str(), Json::parse(text)) {
+            // Null is no JSON.
+            Ok(Some(match (kind.as_str(), texts.get(row).and_then(Json::parse)) {
                 (_, None) => false,
                 ("OBJECT", Some(json)) => matches!(json, Json::Object(_)),
                 ("ARRAY", Some(json)) => matches!(json, Json::Array(_)),

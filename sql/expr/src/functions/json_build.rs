@@ -1,4 +1,6 @@
 //! Functions that write JSON: JSON_OBJECT, JSON_ARRAY, JSON_STRING.
+//!
+//! As in Flink the fields of an object stand in the order of their names, and numbers look as Java's BigDecimal.
 
 use arrow::{
     array::{Array, ArrayRef, AsArray},
@@ -13,7 +15,7 @@ use datafusion::{
 
 use super::{
     Bind, Call, Param, Spec,
-    json_path::{Json, quote},
+    json_path::{Json, number, quote},
 };
 use crate::{
     cast::{cast_array, render},
@@ -67,7 +69,8 @@ fn writer(array: &ArrayRef, raw: bool, zone: Tz) -> Result<Writer> {
                 let finite = values.value(row).is_finite();
                 let mut shown = String::new();
                 narrow(row, &mut shown);
-                if finite { out.push_str(&shown) } else { quote(&shown, out) }
+                let shown = if shown == "-0.0" { "0.0" } else { &shown };
+                if finite { number(shown, out) } else { quote(shown, out) }
             }));
         }
         DataType::Binary => {
@@ -92,7 +95,9 @@ fn writer(array: &ArrayRef, raw: bool, zone: Tz) -> Result<Writer> {
             let values = nullable(map.values(), zone)?;
             return Ok(Box::new(move |row, out| {
                 let offsets = map.value_offsets();
-                joined(out, ('{', '}'), offsets[row]..offsets[row + 1], |index, out| {
+                let mut places: Vec<i32> = (offsets[row]..offsets[row + 1]).collect();
+                places.sort_by_key(|place| keys.value(*place as usize));
+                joined(out, ('{', '}'), places.into_iter(), |index, out| {
                     quote(keys.value(index as usize), out);
                     out.push(':');
                     values(index as usize, out);
@@ -102,8 +107,10 @@ fn writer(array: &ArrayRef, raw: bool, zone: Tz) -> Result<Writer> {
         DataType::Struct(fields) => {
             let columns = array.as_struct().columns().iter().map(|column| nullable(column, zone)).collect::<Result<Vec<_>>>()?;
             let names: Vec<String> = fields.iter().map(|field| field.name().clone()).collect();
+            let mut places: Vec<i32> = (0..names.len() as i32).collect();
+            places.sort_by_key(|place| &names[*place as usize]);
             return Ok(Box::new(move |row, out| {
-                joined(out, ('{', '}'), 0..names.len() as i32, |index, out| {
+                joined(out, ('{', '}'), places.iter().copied(), |index, out| {
                     quote(&names[index as usize], out);
                     out.push(':');
                     columns[index as usize](row, out);
@@ -134,9 +141,9 @@ fn nullable(array: &ArrayRef, zone: Tz) -> Result<Writer> {
     }))
 }
 
-fn joined(out: &mut String, (open, close): (char, char), range: std::ops::Range<i32>, item: impl Fn(i32, &mut String)) {
+fn joined(out: &mut String, (open, close): (char, char), places: impl Iterator<Item = i32>, item: impl Fn(i32, &mut String)) {
     out.push(open);
-    for (position, index) in range.enumerate() {
+    for (position, index) in places.enumerate() {
         if position > 0 {
             out.push(',');
         }
@@ -179,18 +186,22 @@ fn object(call: &Call<'_>) -> Result<Bind> {
         let values = (2..columns.len()).step_by(2).map(|index| columns.array(index)).collect::<Result<Vec<_>>>()?;
         let writers = values.iter().zip(raw.iter().skip(1).step_by(2)).map(|(array, raw)| writer(array, *raw, zone)).collect::<Result<Vec<_>>>()?;
         collect_text(columns.rows, |row, out| {
-            out.push('{');
-            let mut first = true;
+            let mut fields = Vec::with_capacity(keys.len());
             for (index, key) in keys.iter().enumerate() {
                 let Some(key) = key.get(row) else { return Err(crate::error::bad_row("JSON_OBJECT: a key is null")) };
                 let null = is_null(&values[index], row);
-                if null && absent {
-                    continue;
+                if !(null && absent) {
+                    // Of equal keys the last one holds.
+                    fields.retain(|(known, _, _): &(&str, usize, bool)| *known != key);
+                    fields.push((key, index, null));
                 }
-                if !first {
+            }
+            fields.sort_by_key(|(key, _, _)| *key);
+            out.push('{');
+            for (position, (key, index, null)) in fields.into_iter().enumerate() {
+                if position > 0 {
                     out.push(',');
                 }
-                first = false;
                 quote(key, out);
                 out.push(':');
                 if null { out.push_str("null") } else { writers[index](row, out) }

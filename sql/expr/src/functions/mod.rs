@@ -33,6 +33,8 @@ mod time_parts;
 mod url;
 
 pub(crate) use json_build::raw_json;
+#[cfg(test)]
+pub(crate) use json_path::quote;
 pub(crate) use nested::field;
 pub(crate) use regex::{like, similar};
 

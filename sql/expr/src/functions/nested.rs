@@ -31,6 +31,7 @@ pub(super) const SPECS: &[Spec] = &[
     Spec { name: "MAP_KEYS", params: &[AMap], optional: 0, rest: None, bind: |call| side(call, false) },
     Spec { name: "MAP_VALUES", params: &[AMap], optional: 0, rest: None, bind: |call| side(call, true) },
     Spec { name: "MAP_ENTRIES", params: &[AMap], optional: 0, rest: None, bind: map_entries },
+    Spec { name: "MAP_UNION", params: &[AMap], optional: 0, rest: Some(AMap), bind: map_union },
     Spec { name: "MAP_FROM_ARRAYS", params: &[AnArray, AnArray], optional: 0, rest: None, bind: map_from_arrays },
 ];
 
@@ -267,6 +268,32 @@ fn map_entries(call: &Call<'_>) -> Result<Bind> {
         Ok(Arc::new(ListArray::try_new(item_field(item.clone()), map.offsets().clone(), Arc::new(pairs), map.nulls().cloned())?))
     })
     .into())
+}
+
+/// All entries; of equal keys the last value holds.
+fn map_union(call: &Call<'_>) -> Result<Bind> {
+    let args = operators::unified(call.name, call.args.to_vec(), call.mode())?;
+    let data_type = args[0].data_type.clone();
+    let made = data_type.clone();
+    let plan = Plan::new(data_type, move |columns| {
+        let arrays = (0..columns.len()).map(|index| columns.array(index)).collect::<Result<Vec<_>>>()?;
+        let maps: Vec<&MapArray> = arrays.iter().map(|array| array.as_map()).collect();
+        let nulls = maps.iter().fold(None, |nulls: Option<NullBuffer>, map| NullBuffer::union(nulls.as_ref(), map.nulls()));
+        let (mut places, mut offsets) = (Vec::new(), vec![0_i32]);
+        for row in 0..columns.rows {
+            if nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row)) {
+                for (index, map) in maps.iter().enumerate() {
+                    let range = map.value_offsets()[row] as usize..map.value_offsets()[row + 1] as usize;
+                    places.extend(range.map(|place| (index, place)));
+                }
+            }
+            offsets.push(places.len() as i32);
+        }
+        let keys: Vec<&dyn Array> = maps.iter().map(|map| map.keys().as_ref()).collect();
+        let values: Vec<&dyn Array> = maps.iter().map(|map| map.values().as_ref()).collect();
+        map_of(&made, &interleave(&keys, &places)?, &interleave(&values, &places)?, &offsets, nulls)
+    });
+    Ok(Bind::Expr(plan.call(call.name, String::new(), args)))
 }
 
 fn map_from_arrays(call: &Call<'_>) -> Result<Bind> {

@@ -202,7 +202,11 @@ fn to_timestamp_ltz(call: &Call<'_>) -> Result<Bind> {
             },
             Some(None) => return plan_err!("TO_TIMESTAMP_LTZ: the precision must be constant, 0 (seconds) or 3 (milliseconds)"),
         };
-        let value = cast_to(call.args[0].clone(), &DataType::Int64.into(), call.mode())?;
+        let mut value = call.args[0].clone();
+        if crate::types::is_float(&value.data_type) {
+            value = super::call("FLOOR", vec![value], call.session)?;
+        }
+        let value = cast_to(value, &DataType::Int64.into(), call.mode())?;
         let plan = Plan::new(millisecond(true), move |columns| {
             let values = columns.numbers::<Int64Type>(0)?;
             let read = collect::<Int64Type>(columns.rows, |row| Ok(values.get(row).and_then(|value| value.checked_mul(factor)).and_then(plausible)))?;

@@ -241,7 +241,7 @@ fn str_to_map(columns: &Columns<'_>) -> Result<arrow::array::ArrayRef> {
             continue;
         };
         let mut pairs: Vec<(&str, Option<&str>)> = Vec::new();
-        let all: Vec<&str> = if separator.is_empty() { vec![text] } else { text.split(separator).collect() };
+        let all: Vec<&str> = if text.is_empty() { Vec::new() } else if separator.is_empty() { vec![text] } else { text.split(separator).collect() };
         for pair in all {
             let (key, value) = pair.split_once(equals).map_or((pair, None), |(key, value)| (key, Some(value)));
             match pairs.iter_mut().find(|(known, _)| *known == key) {

@@ -1,3 +1,5 @@
 //! Expressions from text to rows.
 
+mod columns;
+mod flink;
 mod results;

@@ -141,7 +141,7 @@ impl Run<'_> {
     fn call(&mut self, worker: usize, act: impl FnOnce(&mut dyn Operator, &mut OperatorContext<'_>, &mut dyn Collector) -> Result<()>) {
         let mut late = Vec::new();
         let (operator, state) = &mut self.workers[worker];
-        let mut context = OperatorContext { operator: OperatorId(7), state, clock: &NoClock, dead_letters: &mut self.outcome.letters, late: &mut late };
+        let mut context = OperatorContext { operator: OperatorId(7), state, input_watermark: Watermark::MIN, clock: &NoClock, dead_letters: &mut self.outcome.letters, late: &mut late };
         act(operator.as_mut(), &mut context, &mut Sink(&mut self.outcome.out)).expect("operators do not fail on rows");
         self.outcome.late.extend(late.iter().flat_map(lines));
     }

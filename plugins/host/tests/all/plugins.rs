@@ -1,7 +1,5 @@
 //! Loading, and each kind from end to end with the plugins that come with Pelton.
 
-mod support;
-
 use std::{sync::Arc, time::Instant};
 
 use arrow::array::{Array, ArrayRef, AsArray, Int32Array, StringArray};
@@ -12,7 +10,7 @@ use pelton_core::{
     time::{EventTime, Watermark},
 };
 use pelton_plugin_host::{HostSettings, Place, PluginHost, inspect};
-use support::{Fixture, incoming, outgoing, show, spec};
+use crate::support::{Fixture, incoming, outgoing, show, spec};
 
 const INTENTS: &str = r#"{"field":"/prompt","threshold":0.15,"fallback":"ai.general","add_headers":true,
   "rules":[{"header":"route","pattern":"ai.>","topic":"ai.forced"}],

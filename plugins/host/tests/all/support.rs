@@ -1,5 +1,4 @@
 //! A host over the bundled plugins, and records from short texts.
-#![expect(dead_code, reason = "each test binary uses a part")]
 
 use std::{
     collections::BTreeMap,

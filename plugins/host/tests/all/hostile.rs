@@ -1,8 +1,6 @@
 //! One attack a test: the process lives, the attack ends within its limit, only the poison record is lost, and the next
 //! batch works. The attacks are in `plugins/hostile`, one module each.
 
-mod support;
-
 use std::{
     sync::Arc,
     time::{Duration, Instant},
@@ -11,7 +9,7 @@ use std::{
 use arrow::array::{ArrayRef, StringArray};
 use pelton_core::error::RuntimeError;
 use pelton_plugin_host::{MemoryState, Place, PluginState};
-use support::{Fixture, outgoing, show};
+use crate::support::{Fixture, outgoing, show};
 
 /// Runs an attack on one record between good ones; gives what became of it.
 fn check(attack: &str, options: &[(&str, &str)]) -> String {
