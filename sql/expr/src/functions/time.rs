@@ -85,7 +85,8 @@ fn date_format(call: &Call<'_>) -> Result<Bind> {
     let mut value = call.args[0].clone();
     match &value.data_type {
         DataType::Timestamp(..) => {}
-        DataType::Utf8 | DataType::Null => value = cast_to(value, &millisecond(false).into(), call.mode())?,
+        // Null for texts that are no time.
+        DataType::Utf8 | DataType::Null => value = cast_to(value, &millisecond(false).into(), crate::cast::Mode { lenient: true, ..call.mode() })?,
         DataType::Date32 => value = cast_to(value, &millisecond(false).into(), call.mode())?,
         other => return plan_err!("DATE_FORMAT takes a timestamp as argument 1, got {}", type_name(other)),
     }
@@ -281,7 +282,7 @@ fn unix_timestamp(call: &Call<'_>) -> Result<Bind> {
         let mut pattern = patterns.reader(columns, 1)?;
         Ok(Arc::new(collect::<Int64Type>(columns.rows, |row| {
             let (Some(text), Some(pattern)) = (texts.get(row), pattern(row)?) else { return Ok(None) };
-            Ok(Some(pattern.read(text).map_or(i64::MIN, |(ms, _)| to_utc(zone, ms).div_euclid(1_000))))
+            Ok(Some(pattern.read(text).map_or(i64::MIN, |(ms, _)| to_utc(zone, ms) / 1_000)))
         })?))
     })
     .into())
