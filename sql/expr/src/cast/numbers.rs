@@ -103,6 +103,12 @@ fn from_decimal(array: &Decimal128Array, scale: i8, to: &DataType) -> Result<Arr
             if scale == *to_scale && before <= *precision {
                 return Ok(Arc::new(array.clone().with_precision_and_scale(*precision, *to_scale)?));
             }
+            let limit = 10_u128.pow((*precision).into());
+            if scale == *to_scale {
+                // The most frequent one: what a calculation made goes into a column with fewer digits.
+                let fits = |v: &i128| v.unsigned_abs() < limit;
+                return decimals(array.len(), *precision, *to_scale, |row| Ok(array.is_valid(row).then(|| array.value(row)).filter(fits)));
+            }
             decimals(array.len(), *precision, *to_scale, |row| {
                 Ok(array.is_valid(row).then(|| rescale(array.value(row), scale, *precision, *to_scale)).flatten())
             })?

@@ -153,18 +153,9 @@ fn split_kernel(columns: &Columns<'_>) -> Result<arrow::array::ArrayRef> {
 }
 
 fn nth_part(text: &str, separator: u8, index: usize) -> Option<&str> {
-    let bytes = text.as_bytes();
-    let (mut start, mut left) = (0, index);
-    for (position, byte) in bytes.iter().enumerate() {
-        if *byte == separator {
-            if left == 0 {
-                return text.get(start..position);
-            }
-            left -= 1;
-            start = position + 1;
-        }
-    }
-    if left == 0 { text.get(start..) } else { None }
+    let mut separators = memchr::memchr_iter(separator, text.as_bytes());
+    let start = if index == 0 { 0 } else { separators.nth(index - 1)? + 1 };
+    text.get(start..separators.next().unwrap_or(text.len()))
 }
 
 fn split(columns: &Columns<'_>) -> Result<arrow::array::ArrayRef> {
