@@ -3,12 +3,18 @@
 use std::{
     path::PathBuf,
     process::Command,
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{
+        Arc, Mutex, PoisonError, Weak,
+        atomic::{AtomicU16, Ordering},
+    },
 };
 
 use crate::harness::{Place, text};
 
 static SHARED: Mutex<Weak<Broker>> = Mutex::new(Weak::new());
+
+/// Every broker gets ports of its own: the ones of a broker that has just ended may still be taken.
+static NEXT_PORT: AtomicU16 = AtomicU16::new(21_500);
 
 /// A running broker.
 pub(crate) struct Broker {
@@ -22,14 +28,15 @@ impl Broker {
     pub(crate) fn shared() -> Arc<Self> {
         let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
         shared.upgrade().unwrap_or_else(|| {
-            let broker = Arc::new(Self::start(19_292));
+            let broker = Arc::new(Self::start());
             *shared = Arc::downgrade(&broker);
             broker
         })
     }
 
     /// A broker of one's own, for tests that stop it.
-    pub(crate) fn start(base_port: u16) -> Self {
+    pub(crate) fn start() -> Self {
+        let base_port = NEXT_PORT.fetch_add(3, Ordering::Relaxed);
         let data = std::env::temp_dir().join(format!("pelton-broker-{base_port}-{}", std::process::id()));
         let mut broker = Self { servers: String::new(), base_port, data };
         broker.servers = broker.script(&["start"]).lines().last().expect("the script prints the servers").to_owned();

@@ -74,6 +74,12 @@ pub trait Source: Send {
     /// Whether no split will ever be added any more (a bounded source): with all splits at their end it is done.
     fn is_bounded(&self) -> bool;
 
+    /// Whether the first set of splits is known. Until it is, a worker without splits is not idle: its share may hold
+    /// rows that are earlier than all others'.
+    fn is_assigned(&self) -> bool {
+        true
+    }
+
     /// Records that are waiting behind the position of each split, summed, if the source can tell (consumer lag).
     fn lag(&self) -> Option<u64> {
         None

@@ -157,6 +157,11 @@ impl Shared {
         self.version.load(Ordering::Acquire)
     }
 
+    /// Whether partitions were published for the first time.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.state.lock().is_ready
+    }
+
     /// What `worker` reads now. The error that stopped the search goes to the first who asks.
     pub(crate) fn published(&self, worker: usize) -> Result<BTreeMap<SplitId, Published>> {
         let mut state = self.state.lock();

@@ -314,6 +314,10 @@ impl Source for KafkaSource {
         self.reader.shared.options.is_bounded()
     }
 
+    fn is_assigned(&self) -> bool {
+        self.reader.shared.is_ready()
+    }
+
     fn lag(&self) -> Option<u64> {
         let behind = |split: &Split| split.queue.as_ref()?.behind(&split.published.topic, split.published.partition.0, split.next);
         Some(self.splits.values().filter_map(behind).sum())

@@ -5,7 +5,9 @@
 //! of our own says it. So the brokers know the last committed epoch, atomically with the records.
 //!
 //! `R` is the run: the same as long as the job goes on from its state. What an earlier fresh start committed counts for
-//! nothing. Promises: `commit` returns only once the epoch is visible; if it fails, nothing of the epoch ever will be.
+//! nothing. Promises: `commit` returns only once the brokers have decided for the epoch, which nothing takes back (they
+//! show it to readers a moment later); if it fails, nothing of the epoch is ever seen, unless the answer was lost: then
+//! the next start's `last_committed` tells.
 
 use std::{
     collections::{BTreeMap, HashMap},

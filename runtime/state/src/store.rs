@@ -11,6 +11,8 @@ use std::{
     ops::ControlFlow,
     path::{Path, PathBuf},
     sync::Arc,
+    thread,
+    time::{Duration, Instant},
 };
 
 use pelton_core::{
@@ -27,6 +29,8 @@ use crate::{codec, settings::StateSettings};
 
 const PENDING: &str = "pending";
 const APPLIED: &[u8] = b"!applied";
+/// How long another holder of the folder's lock is waited for.
+const LOCK_WAIT: Duration = Duration::from_secs(2);
 const FORMAT: &str = "format";
 /// Version of everything this crate writes. A store of a later one is refused.
 const FORMAT_VERSION: u32 = 1;
@@ -75,7 +79,7 @@ impl Store {
         fs::create_dir_all(&dir).map_err(|e| storage("make the state folder", &dir, e))?;
         let lock_path = dir.join("LOCK.pelton");
         let lock = File::create(&lock_path).map_err(|e| storage("open the lock", &lock_path, e))?;
-        lock.try_lock().map_err(|error| match error {
+        take_lock(&lock).map_err(|error| match error {
             TryLockError::WouldBlock => storage(
                 "open the state in",
                 &dir,
@@ -178,6 +182,17 @@ impl Store {
 
     fn fault(&self, action: &str, error: rocksdb::Error) -> RuntimeError {
         storage(&format!("{action} state in"), &self.dir, error.into_string())
+    }
+}
+
+/// Takes the folder's lock. A process that was killed a moment ago may still hold it while the system takes it apart.
+fn take_lock(lock: &File) -> Result<(), TryLockError> {
+    let began = Instant::now();
+    loop {
+        match lock.try_lock() {
+            Err(TryLockError::WouldBlock) if began.elapsed() < LOCK_WAIT => thread::sleep(Duration::from_millis(20)),
+            taken => return taken,
+        }
     }
 }
 

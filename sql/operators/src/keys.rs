@@ -187,15 +187,17 @@ impl KeyTable {
         if *holders == 0 {
             self.release(id);
         }
-        self.forget_all();
     }
 
-    /// Nothing is held: memory goes back.
-    fn forget_all(&mut self) {
-        const WORTH_IT: usize = 1 << 16;
-        if self.free.len() < WORTH_IT || self.free.len() < self.holders.len() {
+    /// One less holds each of these keys.
+    pub(crate) fn let_all_go(&mut self, ids: &[u32]) {
+        /// Fewer keys than this are not worth a new table.
+        const WORTH_IT: usize = 1 << 12;
+        if ids.len() < WORTH_IT || self.free.len() + ids.len() < self.holders.len() || ids.iter().any(|&id| self.holders[id as usize] != 1) {
+            ids.iter().for_each(|&id| self.let_go(id));
             return;
         }
+        // Nobody holds any key now: all of them are forgotten at once, and memory goes back.
         self.lookup = match self.lookup {
             Lookup::Int64 { .. } => Lookup::Int64 { ids: HashMap::new(), null: None, values: Vec::new() },
             Lookup::Rows { .. } => Lookup::Rows { ids: HashTable::new(), keys: Vec::new(), hasher: DefaultHashBuilder::default() },

@@ -307,12 +307,12 @@ impl Panes {
         entries.index = None;
         self.entry_count -= keys.len();
         self.set.release(&slots);
-        for id in keys {
+        for &id in &keys {
             if let Some(newest) = self.newest.get_mut(id as usize).filter(|newest| newest.place == place) {
                 *newest = NOWHERE;
             }
-            self.keys.let_go(id);
         }
+        self.keys.let_all_go(&keys);
     }
 
     pub(crate) fn memory_bytes(&self) -> usize {

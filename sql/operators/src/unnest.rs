@@ -75,30 +75,55 @@ impl Operator for Unnester {
             }
             other => return Err(internal("unnest", &format!("{other} is neither array nor map"))),
         };
-        let (mut rows, mut picks, mut positions) = (Vec::new(), Vec::new(), Vec::new());
+        let mut found = Found::default();
         for row in 0..list.len() {
             let range = if list.is_null(row) { 0..0 } else { offsets[row]..offsets[row + 1] };
             if range.is_empty() && self.step.outer {
-                rows.push(row as u32);
-                picks.push(None);
-                positions.push(None);
+                found.push(row, None, None);
             }
             for (position, element) in range.enumerate() {
-                rows.push(row as u32);
-                picks.push(Some(element as u32));
-                positions.push(Some(position as i32 + 1));
+                found.push(row, Some(element as u32), Some(position as i32 + 1));
+                // A row may have thousands of elements: what goes on is cut.
+                if found.rows.len() >= BATCH_ROWS {
+                    self.send(&batch, &elements, std::mem::take(&mut found), out)?;
+                }
             }
         }
-        if rows.is_empty() {
+        self.send(&batch, &elements, found, out)
+    }
+}
+
+/// Rows, and the element and its position for each; columns side by side.
+#[derive(Default)]
+struct Found {
+    rows: Vec<u32>,
+    elements: Vec<Option<u32>>,
+    positions: Vec<Option<i32>>,
+}
+
+impl Found {
+    fn push(&mut self, row: usize, element: Option<u32>, position: Option<i32>) {
+        self.rows.push(row as u32);
+        self.elements.push(element);
+        self.positions.push(position);
+    }
+}
+
+/// Rows of one output batch at most.
+const BATCH_ROWS: usize = 8192;
+
+impl Unnester {
+    fn send(&self, batch: &RecordBatch, elements: &[ArrayRef], found: Found, out: &mut dyn Collector) -> Result<()> {
+        if found.rows.is_empty() {
             return Ok(());
         }
-        let mut columns = take_rows(&batch, &UInt32Array::from(rows))?.columns().to_vec();
-        let picks = UInt32Array::from(picks);
-        for element in &elements {
+        let mut columns = take_rows(batch, &UInt32Array::from(found.rows))?.columns().to_vec();
+        let picks = UInt32Array::from(found.elements);
+        for element in elements {
             columns.push(take(element, &picks, None).map_err(|error| internal("unnest", &error))?);
         }
         if self.step.ordinality {
-            columns.push(Arc::new(Int32Array::from(positions)));
+            columns.push(Arc::new(Int32Array::from(found.positions)));
         }
         let columns = columns.into_iter().zip(self.step.schema.fields()).map(|(column, field)| conform(column, field.data_type()));
         let columns = columns.collect::<Result<Vec<_>, _>>().map_err(|error| internal("unnest", &error))?;

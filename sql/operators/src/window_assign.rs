@@ -44,23 +44,43 @@ impl Operator for Assigner {
     fn process(&mut self, _port: usize, batch: RecordBatch, _context: &mut OperatorContext<'_>, out: &mut dyn Collector) -> Result<()> {
         let spec = &self.0.window;
         let times = times_of(batch.column(self.0.time))?;
-        let (mut rows, mut starts, mut ends) = (Vec::new(), Vec::new(), Vec::new());
+        let mut found = Found::default();
         for (row, time) in times.iter().enumerate() {
             let Some(time) = time else { continue };
             spec.windows(spec.pane_start(spec.to_axis(time)), |start, end| {
-                rows.push(row as u32);
-                starts.push(start);
-                ends.push(end);
+                found.rows.push(row as u32);
+                found.starts.push(start);
+                found.ends.push(end);
             });
+            // A row may be in thousands of windows: what goes on is cut.
+            if found.rows.len() >= BATCH_ROWS {
+                self.send(&batch, std::mem::take(&mut found), out)?;
+            }
         }
-        if rows.is_empty() {
+        self.send(&batch, found, out)
+    }
+}
+
+/// Rows and their windows, columns side by side.
+#[derive(Default)]
+struct Found {
+    rows: Vec<u32>,
+    starts: Vec<i64>,
+    ends: Vec<i64>,
+}
+
+/// Rows of one output batch, about.
+const BATCH_ROWS: usize = 8192;
+
+impl Assigner {
+    fn send(&self, batch: &RecordBatch, found: Found, out: &mut dyn Collector) -> Result<()> {
+        if found.rows.is_empty() {
             return Ok(());
         }
-        let taken = take_rows(&batch, &UInt32Array::from(rows))?;
+        let taken = take_rows(batch, &UInt32Array::from(found.rows))?;
         let mut columns = taken.columns().to_vec();
-        columns.extend(edges(spec, &starts, &ends, &self.0.schema, columns.len()));
-        let batch = RecordBatch::try_new(Arc::clone(&self.0.schema), columns).map_err(|error| internal("windows", &error))?;
-        out.batch(batch)
+        columns.extend(edges(&self.0.window, &found.starts, &found.ends, &self.0.schema, columns.len()));
+        out.batch(RecordBatch::try_new(Arc::clone(&self.0.schema), columns).map_err(|error| internal("windows", &error))?)
     }
 }
 

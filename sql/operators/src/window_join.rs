@@ -303,26 +303,25 @@ impl Joiner {
 
     /// Emits what the rows of one window end make.
     fn join(&self, sides: &[RecordBatch; 2], context: &mut OperatorContext<'_>, out: &mut dyn Collector) -> Result<()> {
-        let [left, right] = sides;
-        let mut matched = [vec![false; left.num_rows()], vec![false; right.num_rows()]];
-        let (candidates, order) = self.candidates(sides, context.state.group_count())?;
-        for chunk in candidates.chunks(CHUNK) {
-            let (l, r): (Vec<u32>, Vec<u32>) = chunk.iter().copied().unzip();
-            let (left_rows, right_rows) = (take_rows(left, &UInt32Array::from(l))?, take_rows(right, &UInt32Array::from(r))?);
-            let (batch, mask) = pairs(&left_rows, &right_rows, self.residual.as_ref(), &self.pair_schema, context.dead_letters)?;
-            for (index, (l, r)) in chunk.iter().enumerate() {
-                if mask.as_ref().is_none_or(|mask| mask.is_valid(index) && mask.value(index)) {
-                    matched[0][*l as usize] = true;
-                    matched[1][*r as usize] = true;
-                }
-            }
-            if !matches!(self.step.kind, JoinKind::Semi | JoinKind::Anti) {
-                let rows = masked(&batch, mask.as_ref())?;
-                if rows.num_rows() > 0 {
-                    out.batch(shaped(rows.columns().to_vec(), rows.num_rows(), &self.step.schema)?)?;
+        let keys = [self.keys_of(&sides[0], 0)?, self.keys_of(&sides[1], 1)?];
+        let order = [keys[0].order(context.state.group_count()), keys[1].order(context.state.group_count())];
+        let mut matched = [vec![false; sides[0].num_rows()], vec![false; sides[1].num_rows()]];
+        let mut by_key: HashMap<&[u8], Vec<u32>> = HashMap::new();
+        for row in (0..sides[1].num_rows()).filter(|&row| keys[1].joinable[row]) {
+            by_key.entry(keys[1].rows.row(row).data()).or_default().push(row as u32);
+        }
+        // All pairs of a window may be many more than its rows: they are made and sent in parts.
+        let mut found: [Vec<u32>; 2] = Default::default();
+        for &row in order[0].iter().filter(|&&row| keys[0].joinable[row as usize]) {
+            for &partner in by_key.get(keys[0].rows.row(row as usize).data()).into_iter().flatten() {
+                found[0].push(row);
+                found[1].push(partner);
+                if found[0].len() == CHUNK {
+                    self.emit_pairs(sides, std::mem::take(&mut found), &mut matched, context, out)?;
                 }
             }
         }
+        self.emit_pairs(sides, found, &mut matched, context, out)?;
         for side in 0..2 {
             let wanted = if self.step.kind == JoinKind::Semi && side == 0 { Some(true) } else { self.step.kind.keeps(side).then_some(false) };
             let Some(wanted) = wanted else { continue };
@@ -338,22 +337,29 @@ impl Joiner {
         Ok(())
     }
 
-    /// Pairs of rows with equal keys and starts, and each side's rows in key order.
-    #[expect(clippy::type_complexity, reason = "pairs of row numbers, and row numbers of each side")]
-    fn candidates(&self, sides: &[RecordBatch; 2], group_count: u16) -> Result<(Vec<(u32, u32)>, [Vec<u32>; 2])> {
-        let (left, right) = (self.keys_of(&sides[0], 0)?, self.keys_of(&sides[1], 1)?);
-        let order = [left.order(group_count), right.order(group_count)];
-        let mut by_key: HashMap<&[u8], Vec<u32>> = HashMap::new();
-        for row in (0..right.joinable.len()).filter(|&row| right.joinable[row]) {
-            by_key.entry(right.rows.row(row).data()).or_default().push(row as u32);
+    /// Emits pairs of a left and a right row, those that the condition keeps, and notes who found a partner.
+    fn emit_pairs(&self, sides: &[RecordBatch; 2], found: [Vec<u32>; 2], matched: &mut [Vec<bool>; 2], context: &mut OperatorContext<'_>, out: &mut dyn Collector) -> Result<()> {
+        let found = found.map(UInt32Array::from);
+        if found[0].is_empty() {
+            return Ok(());
         }
-        let mut found = Vec::new();
-        for &row in order[0].iter().filter(|&&row| left.joinable[row as usize]) {
-            if let Some(partners) = by_key.get(left.rows.row(row as usize).data()) {
-                found.extend(partners.iter().map(|&partner| (row, partner)));
+        let is_half = matches!(self.step.kind, JoinKind::Semi | JoinKind::Anti);
+        let mut mask = None;
+        if !is_half || self.residual.is_some() {
+            let (left, right) = (take_rows(&sides[0], &found[0])?, take_rows(&sides[1], &found[1])?);
+            let (batch, kept) = pairs(&left, &right, self.residual.as_ref(), &self.pair_schema, context.dead_letters)?;
+            let rows = masked(&batch, kept.as_ref())?;
+            if !is_half && rows.num_rows() > 0 {
+                out.batch(shaped(rows.columns().to_vec(), rows.num_rows(), &self.step.schema)?)?;
+            }
+            mask = kept;
+        }
+        for index in (0..found[0].len()).filter(|&index| mask.as_ref().is_none_or(|mask| mask.is_valid(index) && mask.value(index))) {
+            for side in 0..2 {
+                matched[side][found[side].value(index) as usize] = true;
             }
         }
-        Ok((found, order))
+        Ok(())
     }
 
     fn keys_of(&self, batch: &RecordBatch, side: usize) -> Result<SideKeys> {

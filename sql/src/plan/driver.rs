@@ -37,7 +37,7 @@ use crate::{
     script::{
         options, parse,
         source::Source,
-        statement::{Explained, Insert, ObjectKind, Show, Spanned, Statement},
+        statement::{Explained, Insert, ObjectKind, OptionText, Show, Spanned, Statement},
     },
 };
 
@@ -142,8 +142,9 @@ impl<'e> Script<'e> {
                 self.actions.push(Action::Text(lower(&sinks, &Steps)?.render()));
                 Ok(())
             }
-            Statement::Set { key, value, key_at } => self.set(key, value, *key_at),
-            Statement::Reset(Some(key)) => {
+            Statement::Set(setting) => self.set(setting),
+            Statement::Reset(Some((key, at))) => {
+                options::known_setting(key, *at, self.env.settings).map_err(|(at, message)| Fault { at, message })?;
                 self.settings.remove(key);
                 Ok(())
             }
@@ -170,8 +171,9 @@ impl<'e> Script<'e> {
         }
     }
 
-    fn set(&mut self, key: &str, value: &str, at: Location) -> Planned<()> {
-        options::check_setting(key, at, self.env.settings).map_err(|(at, message)| Fault { at, message })?;
+    fn set(&mut self, setting: &OptionText) -> Planned<()> {
+        options::check_setting(setting, self.env.settings).map_err(|(at, message)| Fault { at, message })?;
+        let (key, value, at) = (setting.key.as_str(), setting.value.as_str(), setting.value_at);
         if key == ZONE && value != "default" {
             let zone = pelton_sql_expr::parse_zone(value).map_err(|message| Fault { at, message })?;
             self.functions.set_zone(zone);

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use datafusion::{
     common::tree_node::{TreeNode, TreeNodeRecursion},
-    logical_expr::{Expr, expr::ScalarFunction, lit},
+    logical_expr::{Expr, expr::ScalarFunction},
 };
 
 use super::rel::{Op, Rel, RelColumn, Role, Windowing, at, columns_of, conjunction, conjuncts, index_of, remap, substitute};

@@ -91,8 +91,14 @@ pub(crate) fn check_metadata(info: &ConnectorInfo, key: &str, is_virtual: bool, 
     Err((at, format!("connector '{}' has no metadata '{key}'{}; {list}", info.name, nearest(key, known.iter().copied()))))
 }
 
-/// Checks a SET key.
-pub(crate) fn check_setting<'e>(key: &str, at: Location, settings: &'e [OptionSpec]) -> Result<&'e OptionSpec, OptionFault> {
+/// Checks SET: its key and, as far as its kind is known, its value.
+pub(crate) fn check_setting(setting: &OptionText, settings: &[OptionSpec]) -> Result<(), OptionFault> {
+    let spec = known_setting(&setting.key, setting.key_at, settings)?;
+    values::check(spec, &setting.key, &setting.value).map_err(|message| (setting.value_at, message))
+}
+
+/// Finds a setting.
+pub(crate) fn known_setting<'e>(key: &str, at: Location, settings: &'e [OptionSpec]) -> Result<&'e OptionSpec, OptionFault> {
     find(settings, key).ok_or_else(|| {
         let hint = nearest(key, settings.iter().map(|spec| spec.key));
         (at, format!("setting '{key}' is not known{hint}"))

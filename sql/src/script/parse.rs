@@ -5,6 +5,7 @@
 //! in `create`.
 
 use datafusion::sql::sqlparser::{
+    ast::Query,
     parser::Parser,
     tokenizer::{Location, Token},
 };
@@ -13,7 +14,7 @@ use pelton_sql_expr::FlinkDialect;
 use super::{
     cursor::{Cursor, Fault, is_word},
     source::Source,
-    statement::{Explained, Insert, ObjectKind, Show, Spanned, Statement},
+    statement::{Explained, Insert, ObjectKind, OptionText, Show, Spanned, Statement},
     tokens::{self, DEPTH},
 };
 use crate::{job::ScriptError, plan::fault::nearest};
@@ -64,7 +65,7 @@ impl Cursor<'_> {
             "SET" => self.set(),
             "RESET" => {
                 self.skip();
-                let key = if self.at_end() { None } else { Some(self.key()?.0) };
+                let key = if self.at_end() { None } else { Some(self.key()?) };
                 Ok(Statement::Reset(key))
             }
             "SHOW" => self.show(),
@@ -105,7 +106,7 @@ impl Cursor<'_> {
     }
 
     /// A query and the EMIT behind it.
-    pub(crate) fn query_with_emit(&mut self) -> Result<Box<datafusion::sql::sqlparser::ast::Query>, Fault> {
+    pub(crate) fn query_with_emit(&mut self) -> Result<Box<Query>, Fault> {
         let query = self.query()?;
         let at = self.here();
         if !self.accept("EMIT") {
@@ -191,7 +192,7 @@ impl Cursor<'_> {
         if let Token::SingleQuotedString(text) = self.peek() {
             let value = text.clone();
             self.skip();
-            return Ok(Statement::Set { key, value, key_at });
+            return Ok(Statement::Set(OptionText { key, value, key_at, value_at }));
         }
         if self.at_end() {
             return Err(self.expected("a value"));
@@ -202,7 +203,7 @@ impl Cursor<'_> {
             end = self.parser.peek_token_ref().span.end;
             self.skip();
         }
-        Ok(Statement::Set { key, value: self.source.between(value_at, end), key_at })
+        Ok(Statement::Set(OptionText { key, value: self.source.between(value_at, end), key_at, value_at }))
     }
 
     /// `'a.b'` or a.b.

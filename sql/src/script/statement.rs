@@ -24,9 +24,10 @@ pub(crate) enum Statement {
     StatementSet(Vec<Insert>),
     Query(Box<Query>),
     Explain(Box<Explained>),
-    Set { key: String, value: String, key_at: Location },
+    Set(OptionText),
     ShowSettings,
-    Reset(Option<String>),
+    /// One key and where it stands, or all.
+    Reset(Option<(String, Location)>),
     Show(Show),
     Describe(Ident),
     Drop { what: ObjectKind, name: Ident, if_exists: bool },
@@ -79,7 +80,7 @@ impl ObjectKind {
     }
 }
 
-/// `'key' = 'value'` of a WITH clause.
+/// `'key' = 'value'` of a WITH clause or of SET.
 #[derive(Debug, Clone)]
 pub(crate) struct OptionText {
     pub(crate) key: String,

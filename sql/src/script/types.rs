@@ -8,6 +8,7 @@ use datafusion::sql::sqlparser::{
     tokenizer::{Location, Token},
 };
 
+use super::cursor::{found, word_of};
 use crate::plan::fault::nearest;
 
 /// Metadata key under which a column keeps the length of CHAR(n) and VARCHAR(n).
@@ -15,6 +16,9 @@ pub(crate) const LENGTH: &str = "pelton.length";
 
 /// A type could not be read: where and why.
 pub(crate) type TypeFault = (Location, String);
+
+/// The length of STRING, which is no bound.
+const STRING: u32 = 2_147_483_647;
 
 /// Deepest nesting of ROW, ARRAY and MAP.
 const DEPTH: usize = 32;
@@ -46,11 +50,12 @@ impl Reader<'_, '_> {
         (self.parser.peek_token_ref().span.start, message.into())
     }
 
+    fn expected(&self, what: &str) -> TypeFault {
+        self.fault(format!("expected {what}, found {}", found(&self.parser.peek_token_ref().token)))
+    }
+
     fn word(&self) -> Option<String> {
-        match &self.parser.peek_token_ref().token {
-            Token::Word(word) if word.quote_style.is_none() => Some(word.value.to_ascii_uppercase()),
-            _ => None,
-        }
+        word_of(&self.parser.peek_token_ref().token)
     }
 
     fn accept(&mut self, wanted: &str) -> bool {
@@ -70,23 +75,27 @@ impl Reader<'_, '_> {
     }
 
     fn field(&mut self, name: &str) -> Result<Field, TypeFault> {
-        let (mut data_type, length) = self.base()?;
+        let (mut data_type, mut length) = self.base()?;
         // Calcite's postfix form: INT ARRAY.
-        while !self.half_shift && self.word().is_some_and(|word| word == "ARRAY") {
-            self.parser.advance_token();
+        while !self.half_shift && self.accept("ARRAY") {
             data_type = DataType::List(Arc::new(Field::new("item", data_type, true)));
+            length = None;
+        }
+        if !self.half_shift && self.word().is_some_and(|word| word == "MULTISET") {
+            return Err(self.fault("MULTISET columns are not built yet"));
         }
         let mut nullable = true;
         if self.accept("NOT") {
             if !self.accept("NULL") {
-                return Err(self.fault("expected NULL after NOT"));
+                return Err(self.expected("NULL after NOT"));
             }
             nullable = false;
         } else {
             self.accept("NULL");
         }
         let mut field = Field::new(name, data_type, nullable);
-        if let Some(length) = length {
+        // Inside other types a length would make types differ that hold the same.
+        if let Some(length) = length.filter(|_| self.depth == 0) {
             field = field.with_metadata([(LENGTH.to_owned(), length.to_string())].into());
         }
         Ok(field)
@@ -95,8 +104,7 @@ impl Reader<'_, '_> {
     fn base(&mut self) -> Result<(DataType, Option<u32>), TypeFault> {
         let at = self.parser.peek_token_ref().span.start;
         let Some(name) = self.word() else {
-            let found = self.parser.peek_token_ref().token.to_string();
-            return Err((at, format!("expected a type, found `{found}`")));
+            return Err((at, format!("expected a type, found {}", found(&self.parser.peek_token_ref().token))));
         };
         self.depth += 1;
         if self.depth > DEPTH {
@@ -119,22 +127,22 @@ impl Reader<'_, '_> {
             "STRING" => DataType::Utf8,
             "CHAR" | "CHARACTER" | "VARCHAR" => {
                 let varying = name == "VARCHAR" || self.accept("VARYING");
-                length = self.numbers()?.first().copied().or((!varying).then_some(1));
-                if length == Some(0) {
-                    return Err((at, format!("{name} needs a length of at least 1")));
-                }
+                length = self.length(&name, at)?.or((!varying).then_some(1)).filter(|&length| length < STRING);
                 DataType::Utf8
             }
             "BYTES" => DataType::Binary,
             "BINARY" | "VARBINARY" => {
-                self.numbers()?;
+                self.length(&name, at)?;
                 DataType::Binary
             }
             "DATE" => DataType::Date32,
-            "TIME" => match self.precision(at, 0)? {
-                0 => DataType::Time32(TimeUnit::Second),
-                _ => DataType::Time32(TimeUnit::Millisecond),
-            },
+            "TIME" => {
+                let precision = self.precision(at, 0)?;
+                if self.with_local_zone()? {
+                    return Err((at, "TIME has no zone".to_owned()));
+                }
+                DataType::Time32(if precision == 0 { TimeUnit::Second } else { TimeUnit::Millisecond })
+            }
             "TIMESTAMP" => {
                 let unit = unit(self.precision(at, 6)?);
                 DataType::Timestamp(unit, self.with_local_zone()?.then(|| "UTC".into()))
@@ -150,7 +158,7 @@ impl Reader<'_, '_> {
                 self.open()?;
                 let key = self.field("key")?.with_nullable(false);
                 if !self.accept_token(&Token::Comma) {
-                    return Err(self.fault("expected `,` between the key and the value type of MAP"));
+                    return Err(self.expected("`,` between the key and the value type of MAP"));
                 }
                 let value = self.field("value")?;
                 self.close()?;
@@ -170,13 +178,13 @@ impl Reader<'_, '_> {
         } else if self.accept_token(&Token::LParen) {
             Some(Token::RParen)
         } else {
-            return Err(self.fault("expected `<` after ROW"));
+            return Err(self.expected("`<` after ROW"));
         };
         let mut fields = Vec::new();
         loop {
             let name = match &self.parser.peek_token_ref().token {
                 Token::Word(word) => word.value.clone(),
-                other => return Err(self.fault(format!("expected the name of a field, found `{other}`"))),
+                other => return Err(self.fault(format!("expected the name of a field, found {}", found(other)))),
             };
             if fields.iter().any(|field: &Field| field.name() == &name) {
                 return Err(self.fault(format!("field `{name}` stands twice")));
@@ -193,13 +201,13 @@ impl Reader<'_, '_> {
         match close {
             None => self.close()?,
             Some(token) if self.accept_token(&token) => {}
-            Some(_) => return Err(self.fault("expected `)`")),
+            Some(_) => return Err(self.expected("`,` or `)`")),
         }
         Ok(DataType::Struct(fields.into()))
     }
 
     fn open(&mut self) -> Result<(), TypeFault> {
-        if self.accept_token(&Token::Lt) { Ok(()) } else { Err(self.fault("expected `<`")) }
+        if self.accept_token(&Token::Lt) { Ok(()) } else { Err(self.expected("`<`")) }
     }
 
     fn close(&mut self) -> Result<(), TypeFault> {
@@ -211,7 +219,7 @@ impl Reader<'_, '_> {
         match self.parser.peek_token_ref().token {
             Token::Gt => self.parser.advance_token(),
             Token::ShiftRight => self.half_shift = true,
-            _ => return Err(self.fault(format!("expected `>`, found `{}`", self.parser.peek_token_ref().token))),
+            _ => return Err(self.expected("`>`")),
         }
         Ok(())
     }
@@ -227,13 +235,22 @@ impl Reader<'_, '_> {
                 Token::Number(text, _) => text.parse().ok(),
                 _ => None,
             };
-            numbers.push(number.ok_or_else(|| self.fault("expected a whole number"))?);
+            numbers.push(number.ok_or_else(|| self.expected("a whole number"))?);
             self.parser.advance_token();
             if !self.accept_token(&Token::Comma) {
                 break;
             }
         }
-        if self.accept_token(&Token::RParen) { Ok(numbers) } else { Err(self.fault("expected `)`")) }
+        if self.accept_token(&Token::RParen) { Ok(numbers) } else { Err(self.expected("`)`")) }
+    }
+
+    /// `(n)` of text and bytes.
+    fn length(&mut self, name: &str, at: Location) -> Result<Option<u32>, TypeFault> {
+        match self.numbers()?.as_slice() {
+            [] => Ok(None),
+            [length] if (1..=STRING).contains(length) => Ok(Some(*length)),
+            _ => Err((at, format!("{name} takes one length, between 1 and {STRING}"))),
+        }
     }
 
     fn precision(&mut self, at: Location, default: u32) -> Result<u32, TypeFault> {
@@ -269,7 +286,7 @@ impl Reader<'_, '_> {
         } else {
             return Ok(false);
         };
-        if self.accept("TIME") && self.accept("ZONE") { Ok(with) } else { Err(self.fault("expected TIME ZONE")) }
+        if self.accept("TIME") && self.accept("ZONE") { Ok(with) } else { Err(self.expected("TIME ZONE")) }
     }
 }
 
@@ -291,12 +308,17 @@ fn digits(unit: TimeUnit) -> u32 {
     }
 }
 
-/// A field's type as Flink writes it, lengths included, without NOT NULL.
+/// A field's type as Flink writes it, lengths included, without its own NOT NULL.
 pub(crate) fn field_type_name(field: &Field) -> String {
     match (field.data_type(), field.metadata().get(LENGTH)) {
         (DataType::Utf8, Some(length)) => format!("VARCHAR({length})"),
         (data_type, _) => type_name(data_type),
     }
+}
+
+fn inner_type_name(field: &Field) -> String {
+    let not_null = if field.is_nullable() { "" } else { " NOT NULL" };
+    format!("{}{not_null}", field_type_name(field))
 }
 
 /// A type as Flink writes it.
@@ -317,13 +339,13 @@ pub(crate) fn type_name(data_type: &DataType) -> String {
         DataType::Time32(unit) | DataType::Time64(unit) => format!("TIME({})", digits(*unit)),
         DataType::Timestamp(unit, None) => format!("TIMESTAMP({})", digits(*unit)),
         DataType::Timestamp(unit, Some(_)) => format!("TIMESTAMP_LTZ({})", digits(*unit)),
-        DataType::List(item) => format!("ARRAY<{}>", field_type_name(item)),
+        DataType::List(item) => format!("ARRAY<{}>", inner_type_name(item)),
         DataType::Map(entries, _) => match entries.data_type() {
-            DataType::Struct(pair) if pair.len() == 2 => format!("MAP<{}, {}>", field_type_name(&pair[0]), field_type_name(&pair[1])),
+            DataType::Struct(pair) if pair.len() == 2 => format!("MAP<{}, {}>", field_type_name(&pair[0]), inner_type_name(&pair[1])),
             _ => "MAP".to_owned(),
         },
         DataType::Struct(fields) => {
-            let fields: Vec<_> = fields.iter().map(|field| format!("`{}` {}", field.name(), field_type_name(field))).collect();
+            let fields: Vec<_> = fields.iter().map(|field| format!("`{}` {}", field.name().replace('`', "``"), inner_type_name(field))).collect();
             format!("ROW<{}>", fields.join(", "))
         }
         DataType::Interval(IntervalUnit::YearMonth) => "INTERVAL YEAR TO MONTH".to_owned(),

@@ -14,20 +14,11 @@ use wit_component::ComponentEncoder;
 /// Packages of `plugins/Cargo.toml` that become components.
 pub(crate) const GUESTS: [&str; 4] = ["intent-router", "infer-json", "text", "hostile"];
 
-pub(crate) const MANIFEST_HEAD: &str = "# Written by `cargo run -p pelton-plugin-bundle --example build-guests`.\n\
-# component · sha256 of the component · sha256 of its sources · compiler\n";
-
 const TARGET: &str = "wasm32-unknown-unknown";
 
 /// The clone.
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap_or_else(|_| PathBuf::from("."))
-}
-
-/// A component's line in the manifest.
-pub(crate) fn manifest_line(root: &Path, guest: &str, component: &[u8]) -> Result<String> {
-    let component = hex::encode(Sha256::digest(component));
-    Ok(format!("{guest}.wasm {component} {} {}\n", source_hash(root, guest)?, compiler()?))
 }
 
 /// The compiler's version, as far as code depends on it.

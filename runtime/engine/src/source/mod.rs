@@ -363,7 +363,8 @@ impl SourceDriver {
         if !self.spec.has_watermark || self.has_ended {
             return Ok(());
         }
-        let is_idle = !self.is_bounded && self.splits.iter().all(|split| split.done || split.idle);
+        let none_to_wait_for = !self.splits.is_empty() || self.source.is_assigned();
+        let is_idle = !self.is_bounded && none_to_wait_for && self.splits.iter().all(|split| split.done || split.idle);
         self.idle_since = if is_idle { self.idle_since.or(Some(now)) } else { None };
         let tell_idle = is_idle && !(self.settings.wall_clock_advance && self.sent > Watermark::MIN);
         if tell_idle != self.told_idle {

@@ -143,6 +143,17 @@ pub(crate) fn values(server: &Server, topic: &str) -> Vec<String> {
     values
 }
 
+/// Waits until readers of committed records see as many values as expected, which must be those: brokers decide for a
+/// transaction first and show it a moment later.
+pub(crate) fn assert_becomes(server: &Server, topic: &str, expected: &[&str]) {
+    let began = Instant::now();
+    let mut now = values(server, topic);
+    while now.len() < expected.len() && began.elapsed() < LIMIT {
+        now = values(server, topic);
+    }
+    assert_eq!(now, expected, "topic {topic}");
+}
+
 /// Records with these values and nothing else.
 pub(crate) fn output(values: &[&str]) -> OutputRecords {
     let mut records = OutputRecords::default();

@@ -216,8 +216,7 @@ pub(crate) fn date(days: i64, out: &mut String) {
     let date = date_of(days);
     if (0..=9_999).contains(&date.year) {
         let (y, m, d) = (date.year as u32, date.month, date.day);
-        let digits = [y / 1_000, y / 100 % 10, y / 10 % 10, y % 10, 10, m / 10, m % 10, 10, d / 10, d % 10];
-        out.extend(digits.iter().map(|&digit| if digit == 10 { '-' } else { char::from(b'0' + digit as u8) }));
+        ascii([y / 1_000, y / 100 % 10, y / 10 % 10, y % 10, 10, m / 10, m % 10, 10, d / 10, d % 10], b'-', out);
     } else {
         let _ = write!(out, "{}-{:02}-{:02}", date.year, date.month, date.day);
     }
@@ -226,8 +225,13 @@ pub(crate) fn date(days: i64, out: &mut String) {
 /// `12:34:56` of seconds of the day.
 pub(crate) fn clock(seconds: i64, out: &mut String) {
     let (h, m, s) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
-    let digits = [h / 10, h % 10, 10, m / 10, m % 10, 10, s / 10, s % 10];
-    out.extend(digits.iter().map(|&digit| if digit == 10 { ':' } else { char::from(b'0' + digit as u8) }));
+    ascii([h / 10, h % 10, 10, m / 10, m % 10, 10, s / 10, s % 10].map(|digit| digit as u32), b':', out);
+}
+
+/// Digits; 10 stands for the sign between them.
+fn ascii<const N: usize>(digits: [u32; N], sign: u8, out: &mut String) {
+    let bytes = digits.map(|digit| if digit == 10 { sign } else { b'0' + digit as u8 });
+    out.push_str(std::str::from_utf8(&bytes).unwrap_or_default());
 }
 
 /// `2020-02-29 12:34:56.123`, with the digits that the unit holds.

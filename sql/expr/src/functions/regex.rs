@@ -67,18 +67,18 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn get(&mut self, row: usize) -> Result<Option<Regex>> {
+    /// By reference: a clone would lose the memory that matching works in, and matching is dear without it.
+    fn get(&mut self, row: usize) -> Result<Option<&Regex>> {
         let compile = match self.pattern {
-            Pattern::Fixed(regex) => return Ok(Some(regex.clone())),
+            Pattern::Fixed(regex) => return Ok(Some(regex)),
             Pattern::Varying(compile) => compile,
         };
         let Some(text) = self.texts.get(row) else { return Ok(None) };
-        if let Some(regex) = self.compiled.get(text) {
-            return Ok(Some(regex.clone()));
+        if !self.compiled.contains_key(text) {
+            let regex = compile(text).map_err(bad_row)?;
+            self.compiled.insert(text.to_owned(), regex);
         }
-        let regex = compile(text).map_err(bad_row)?;
-        self.compiled.insert(text.to_owned(), regex.clone());
-        Ok(Some(regex))
+        Ok(self.compiled.get(text))
     }
 }
 
@@ -152,7 +152,7 @@ fn count(call: &Call<'_>) -> Result<Bind> {
 
 fn instr(call: &Call<'_>) -> Result<Bind> {
     plan(call, DataType::Int32, |columns, texts, patterns| {
-        let place = |text: &str, regex: Regex| regex.find(text).map_or(0, |found| text[..found.start()].chars().count() as i32 + 1);
+        let place = |text: &str, regex: &Regex| regex.find(text).map_or(0, |found| text[..found.start()].chars().count() as i32 + 1);
         Ok(Arc::new(collect::<Int32Type>(columns.rows, |row| Ok(texts.get(row).zip(patterns.get(row)?).map(|(text, regex)| place(text, regex))))?))
     })
 }

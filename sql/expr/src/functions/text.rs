@@ -47,7 +47,9 @@ fn each(write: fn(&str, &mut String)) -> Bind {
 
 fn upper(text: &str, out: &mut String) {
     if text.is_ascii() {
-        out.extend(text.bytes().map(|b| char::from(b.to_ascii_uppercase())));
+        let start = out.len();
+        out.push_str(text);
+        out[start..].make_ascii_uppercase();
     } else {
         out.push_str(&text.to_uppercase());
     }
@@ -55,7 +57,9 @@ fn upper(text: &str, out: &mut String) {
 
 fn lower(text: &str, out: &mut String) {
     if text.is_ascii() {
-        out.extend(text.bytes().map(|b| char::from(b.to_ascii_lowercase())));
+        let start = out.len();
+        out.push_str(text);
+        out[start..].make_ascii_lowercase();
     } else {
         out.push_str(&text.to_lowercase());
     }

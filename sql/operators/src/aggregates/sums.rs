@@ -59,8 +59,12 @@ impl Exact {
             DataType::Decimal128(_, scale) => scale,
             _ => 0,
         };
+        if target == self.scale && !self.average {
+            return Some(sum);
+        }
         if self.average && !matches!(self.result, DataType::Decimal128(..)) {
-            return Some(sum / i128::from(count));
+            // Division of 128 bits is slow, and seldom needed.
+            return Some(i64::try_from(sum).map_or_else(|_| sum / i128::from(count), |sum| i128::from(sum / count)));
         }
         let shift = i32::from(target) - i32::from(self.scale);
         let power = 10_i128.checked_pow(shift.unsigned_abs())?;

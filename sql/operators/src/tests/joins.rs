@@ -42,13 +42,13 @@ fn to_batch(rows: &[Row]) -> RecordBatch {
 #[derive(Debug, Clone)]
 enum Event {
     Row(usize, Row),
-    Watermark(i64),
+    Watermark(usize, i64),
 }
 
 /// Random rows of both sides; with `window`, times are the starts of windows of that length.
 fn random_events(random: &mut Random, count: usize, window: Option<i64>) -> Vec<Event> {
     let keys = ["a", "b", "c"];
-    let (mut events, mut time, mut watermark) = (Vec::new(), 0, i64::MIN);
+    let (mut events, mut time, mut watermarks) = (Vec::new(), 0, [i64::MIN; 2]);
     for id in 0..count as i64 {
         time += random.below(4) as i64;
         let back = if random.below(6) == 0 { random.below(40) as i64 } else { random.below(6) as i64 };
@@ -64,11 +64,13 @@ fn random_events(random: &mut Random, count: usize, window: Option<i64>) -> Vec<
         };
         events.push(Event::Row(random.below(2) as usize, Row { id, key: random.maybe(key), time: start, end }));
         if random.below(5) == 0 {
-            watermark = watermark.max(time - random.below(10) as i64);
-            events.push(Event::Watermark(watermark));
+            // One side may be far behind the other.
+            let side = random.below(2) as usize;
+            watermarks[side] = watermarks[side].max(time - random.below([10, 40][side]) as i64);
+            events.push(Event::Watermark(side, watermarks[side]));
         }
     }
-    events.push(Event::Watermark(i64::MAX));
+    events.extend([0, 1].map(|side| Event::Watermark(side, i64::MAX)));
     events
 }
 
@@ -88,7 +90,7 @@ fn script(events: &[Event], mut random: Option<&mut Random>) -> Vec<Step> {
         }
         match event {
             Event::Row(side, row) => open.get_or_insert_with(|| (*side, Vec::new())).1.push(row.clone()),
-            Event::Watermark(value) => steps.push(Step::Watermark(*value)),
+            Event::Watermark(side, value) => steps.push(Step::InputWatermark(*side, *value)),
         }
     }
     steps
@@ -96,11 +98,12 @@ fn script(events: &[Event], mut random: Option<&mut Random>) -> Vec<Step> {
 
 /// Joins all rows that were in time by `is_pair`.
 fn oracle(kind: JoinKind, events: &[Event], is_late: impl Fn(&Row, i64) -> bool, is_pair: impl Fn(&Row, &Row) -> bool) -> (Vec<String>, usize) {
-    let (mut sides, mut watermark, mut late): ([Vec<Row>; 2], _, _) = (Default::default(), i64::MIN, 0);
+    let (mut sides, mut watermarks, mut late): ([Vec<Row>; 2], _, _) = (Default::default(), [i64::MIN; 2], 0);
     for event in events {
         match event {
-            Event::Watermark(value) => watermark = watermark.max(*value),
-            Event::Row(_, row) if is_late(row, watermark) => late += 1,
+            Event::Watermark(side, value) => watermarks[*side] = watermarks[*side].max(*value),
+            // Late is what is behind its own input, however far the other is.
+            Event::Row(side, row) if is_late(row, watermarks[*side]) => late += 1,
             Event::Row(side, row) => sides[*side].push(row.clone()),
         }
     }

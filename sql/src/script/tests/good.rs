@@ -61,7 +61,8 @@ fn summary(statement: &Statement) -> String {
             Explained::Query(query) => format!("explain {query}"),
             Explained::Inserts(all) => format!("explain {}", inserts(all)),
         },
-        Statement::Set { key, value, .. } => format!("{key} = {value}"),
+        Statement::Set(setting) => format!("{} = {}", setting.key, setting.value),
+        Statement::Reset(Some((key, _))) => format!("reset {key}"),
         other => format!("{other:?}"),
     }
 }

@@ -70,8 +70,8 @@ SET 'a.b' = 'c d'; SET a.b-c = 10 s; SET table.local-time-zone = Europe/Berlin; 
 SET; RESET; RESET 'a.b'; RESET a.b
 => ShowSettings
 => Reset(None)
-=> Reset(Some("a.b"))
-=> Reset(Some("a.b"))
+=> reset a.b
+=> reset a.b
 
 SELECT a FROM t; (SELECT 1); VALUES (1); WITH x AS (SELECT 1) SELECT * FROM x
 => query SELECT a FROM t
