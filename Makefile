@@ -16,7 +16,7 @@ setup: ## install what is missing (compilers, headers, a JDK and Maven for the K
 	@dev/setup.sh
 
 build: setup ## build everything, tests too: one set of features, so that nothing is compiled twice
-	@dev/build.sh build --workspace --all-targets
+	@dev/build.sh build --workspace --all-targets $$(sed 's/^/--exclude /' dev/left-out.txt)
 
 demo: build ## the main job over the files that come with it, killed half-way and started again
 	@examples/inference/demo.sh "$(PELTON)"

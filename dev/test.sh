@@ -14,7 +14,7 @@ step "unit, operator and job tests"
 # Known and to be mended next: the own tests of these crates are not in this run, because their expectations fell behind
 # late changes (spaces in JSON lines, plan texts) or could not be run in time. What they test runs in the cases above and in
 # the jobs below. Run them with: dev/build.sh test -p CRATE
-left_out=(pelton-formats pelton-sql pelton-sql-operators pelton-kafka pelton-plugin-host pelton-plugin-bundle)
+mapfile -t left_out < dev/left-out.txt
 echo "NOT RUN: own tests of ${left_out[*]}"
 exclude=(); for crate in "${left_out[@]}"; do exclude+=(--exclude "$crate"); done
 if [ "${1:-}" = quick ]; then
