@@ -28,7 +28,7 @@ use crate::{
     groups::Groups,
     join_output::{JoinKey, JoinKind, Residual, key_columns, masked, padded, pairs},
     keys::KeyTable,
-    rows::{Place, StoredAt, delete_before, stored},
+    rows::{Place, StoredAt, delete_between, stored},
     waiting::{ABSENT, CHUNK, Row, Waiting},
     window_assign::times_of,
 };
@@ -150,7 +150,9 @@ impl Operator for Joiner {
                 self.watermark = self.watermark.max(Watermark::at(EventTime::from_millis(i64::from_be_bytes(*millis))));
             }
             let mut rows: [Vec<(StoredAt, Vec<u8>)>; 2] = Default::default();
+            let mut is_empty = true;
             stored(context.state, group, None, |at, value| {
+                is_empty = false;
                 let side = usize::from(at.side);
                 rows[side].push((at, value.to_vec()));
                 if rows[side].len() >= CHUNK {
@@ -161,7 +163,9 @@ impl Operator for Joiner {
             for (side, rows) in rows.into_iter().enumerate() {
                 self.restore(side, rows)?;
             }
-            self.stored_groups.insert(group);
+            if !is_empty {
+                self.stored_groups.insert(group);
+            }
         }
         Ok(())
     }
@@ -200,7 +204,7 @@ impl Operator for Joiner {
         for side in 0..2 {
             if self.evicted[side] > self.deleted[side] {
                 for group in self.stored_groups.iter() {
-                    delete_before(context.state, group, side as u8, self.evicted[side]);
+                    delete_between(context.state, group, side as u8, self.deleted[side], self.evicted[side]);
                 }
                 self.deleted[side] = self.evicted[side];
             }

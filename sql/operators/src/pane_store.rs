@@ -35,6 +35,8 @@ pub(crate) struct PaneStore {
     has_states: bool,
     /// Everything that ends at or before it is done with.
     horizon: i64,
+    /// What the last barrier deleted ends here: nothing is written there any more.
+    deleted_to: i64,
     /// Key groups that have such rows.
     doomed: Groups,
     /// Rows of paged panes are in the store only if they are of this epoch or an earlier one; later ones are those of
@@ -55,7 +57,7 @@ impl PaneStore {
         let has_states = !state_types.is_empty();
         let fields = state_types.into_iter().map(SortField::new).collect();
         let states = RowConverter::new(fields).map_err(|error| internal("window state", &error))?;
-        Ok(Self { states, has_states, horizon: i64::MIN, doomed: Groups::default(), paged_to: u64::MAX })
+        Ok(Self { states, has_states, horizon: i64::MIN, deleted_to: i64::MIN, doomed: Groups::default(), paged_to: u64::MAX })
     }
 
     /// Rows of a pane in these groups are needed no more.
@@ -71,10 +73,15 @@ impl PaneStore {
 
     fn delete_done(&mut self, state: &mut StateHandle) {
         let doomed = std::mem::take(&mut self.doomed);
-        let end = sortable(self.horizon.saturating_add(1));
-        for group in doomed.iter() {
-            state.delete_range(StateKind::Panes, group, &[], Some(&end));
+        if doomed.is_empty() {
+            return;
         }
+        // From the last deletion on: ranges that do not overlap are cheap for the store.
+        let (from, end) = (sortable(self.deleted_to), self.horizon.checked_add(1).map(sortable));
+        for group in doomed.iter() {
+            state.delete_range(StateKind::Panes, group, &from, end.as_ref().map(<[u8; 8]>::as_slice));
+        }
+        self.deleted_to = self.horizon;
     }
 
     fn decode<'a>(&self, values: impl Iterator<Item = &'a [u8]>) -> Result<Vec<ArrayRef>> {

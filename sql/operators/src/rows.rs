@@ -197,11 +197,14 @@ impl StoredAt {
     }
 }
 
-/// Deletes stored rows of a side whose time is below `before`.
-pub(crate) fn delete_before(state: &mut StateHandle, group: KeyGroup, side: u8, before: i64) {
-    let mut end = vec![side];
-    end.extend_from_slice(&sortable(before));
-    state.delete_range(StateKind::JoinRows, group, &[side], Some(&end));
+/// Deletes stored rows of a side with times in `[from, before)`.
+pub(crate) fn delete_between(state: &mut StateHandle, group: KeyGroup, side: u8, from: i64, before: i64) {
+    let at = |time: i64| {
+        let mut suffix = vec![side];
+        suffix.extend_from_slice(&sortable(time));
+        suffix
+    };
+    state.delete_range(StateKind::JoinRows, group, &at(from), Some(&at(before)));
 }
 
 /// Visits stored rows of a key group: all of them, or those of one side and time.

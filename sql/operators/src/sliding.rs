@@ -159,14 +159,20 @@ impl Sliding {
         Ok(())
     }
 
-    /// All entries were let go: stacks over them are of no use.
-    pub(crate) fn unload(&mut self, panes: &mut Panes) {
+    /// All entries were let go: stacks over them are of no use, and only the totals are left.
+    pub(crate) fn unload(&mut self, panes: &mut Panes) -> Result<()> {
         if self.has_stacks {
             for id in self.live.clone() {
                 self.empty(id, panes);
                 self.mark_stale(id);
             }
         }
+        if panes.set.is_sparse() {
+            let totals: Vec<u32> = self.live.iter().map(|&id| self.totals[id as usize]).collect();
+            let moved = panes.set.compact(&totals)?;
+            self.live.iter().zip(moved).for_each(|(&id, total)| self.totals[id as usize] = total);
+        }
+        Ok(())
     }
 
     /// Every window end that has passed, edge by edge.

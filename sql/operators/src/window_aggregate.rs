@@ -194,7 +194,7 @@ impl Operator for Aggregator {
         if self.memory_bytes() > self.budget {
             self.panes.unload(epoch);
             if let Some(sliding) = &mut self.sliding {
-                sliding.unload(&mut self.panes);
+                sliding.unload(&mut self.panes)?;
             }
         }
         Ok(())

@@ -30,7 +30,7 @@ use crate::{
     expressions::{Expression, conform, internal, take_rows},
     groups::Groups,
     join_output::{JoinKey, JoinKind, Residual, key_columns, masked, padded, pair_schema, pairs, shaped},
-    rows::{RowCodec, StoredAt, bytes_of, delete_before, groups_of, key_rows, stored},
+    rows::{RowCodec, StoredAt, bytes_of, delete_between, groups_of, key_rows, stored},
     window::WindowSpec,
     window_assign::times_of,
 };
@@ -78,6 +78,7 @@ impl OperatorFactory for WindowJoin {
             number: 0,
             doomed: Groups::default(),
             fired_to: i64::MIN,
+            deleted_to: i64::MIN,
             paged_to: u64::MAX,
             bytes: 0,
         }))
@@ -120,6 +121,8 @@ struct Joiner {
     /// Key groups with rows in state of windows that have fired.
     doomed: Groups,
     fired_to: i64,
+    /// What the last barrier deleted ends here: nothing is written there any more.
+    deleted_to: i64,
     /// Rows in state of later epochs are in memory too.
     paged_to: u64,
     bytes: usize,
@@ -198,9 +201,10 @@ impl Operator for Joiner {
         }
         for group in std::mem::take(&mut self.doomed).iter() {
             for side in 0..2 {
-                delete_before(context.state, group, side, self.fired_to.saturating_add(1));
+                delete_between(context.state, group, side, self.deleted_to, self.fired_to.saturating_add(1));
             }
         }
+        self.deleted_to = self.fired_to;
         self.write(epoch, context.state)?;
         if self.written != Some(self.watermark) {
             let millis = self.watermark.time().as_millis().to_be_bytes().to_vec();

@@ -105,7 +105,7 @@ impl AggregateSet {
 
     /// Nothing is held: memory goes back.
     fn forget_all(&mut self) {
-        const WORTH_IT: usize = 1 << 16;
+        const WORTH_IT: usize = 1 << 12;
         if self.free.len() > WORTH_IT
             && let Ok(fresh) = Self::new(&self.calls, self.counts_rows)
         {
@@ -184,6 +184,21 @@ impl AggregateSet {
             state = rest;
         }
         Ok(())
+    }
+
+    /// Moves what `slots` hold together, all others being empty; gives their new numbers, in order. Memory goes back.
+    pub(crate) fn compact(&mut self, slots: &[u32]) -> Result<Vec<u32>> {
+        let state = self.state(slots)?;
+        let mut fresh = Self::new(&self.calls, self.counts_rows)?;
+        let moved: Vec<u32> = slots.iter().map(|_| fresh.allocate()).collect();
+        fresh.merge_state(&moved, &state)?;
+        *self = fresh;
+        Ok(moved)
+    }
+
+    /// Whether most slots are empty.
+    pub(crate) fn is_sparse(&self) -> bool {
+        self.room > 1 << 12 && self.free.len() > self.room as usize / 2
     }
 
     pub(crate) fn memory_bytes(&self) -> usize {

@@ -261,6 +261,7 @@ fn script(events: &[Event], random: Option<&mut Random>) -> Vec<Step> {
         }
     }
     flush(&mut rows, &mut steps);
+    steps.push(Step::Barrier);
     steps
 }
 
@@ -281,6 +282,8 @@ fn check(spec: WindowSpec, keys: &[usize], calls: &[AggregateCall]) {
                 let what = format!("SEED={seed} {spec:?} keys {keys:?} {way:?} crashes {crashes}");
                 assert_eq!(outcome.rows(), rows, "{what}");
                 assert_eq!(outcome.late.len(), late, "late rows, {what}");
+                // The last barrier comes after the last watermark.
+                assert_eq!(outcome.stored, 0, "{what}");
             }
         }
     }
@@ -387,6 +390,25 @@ fn keys_that_are_done_leave_no_memory() {
         };
         let memory = |rounds: i64| run(&step, &[vec![NUMBER]], &(0..rounds).flat_map(round).collect::<Vec<_>>(), PLAIN).memory;
         assert!(memory(20) <= memory(2), "{kind:?}: {} then {}", memory(2), memory(20));
+    }
+}
+
+#[test]
+fn memory_stays_within_its_budget_with_state_ten_times_as_large() {
+    const KEYS: i64 = 60_000;
+    let rows: Vec<Row> = (0..2 * KEYS).map(|at| row(at % 50, at * 7_919 % KEYS, at)).collect();
+    let mut steps: Vec<Step> = rows.chunks(5_000).flat_map(|rows| [Step::Rows(0, to_batch(rows)), Step::Barrier]).collect();
+    let held = run(&step(plain(WindowKind::Tumble { size_ms: 50 }), &[NUMBER], &linear()), &[vec![NUMBER]], &steps, PLAIN).memory;
+    let way = Way { budget: held / 10, ..PLAIN };
+    for (kind, windows) in [(WindowKind::Tumble { size_ms: 50 }, 1), (WindowKind::Hop { slide_ms: 50, size_ms: 100 }, 2), (WindowKind::Cumulate { step_ms: 50, size_ms: 100 }, 2)] {
+        let step = step(plain(kind), &[NUMBER], &linear());
+        let outcome = run(&step, &[vec![NUMBER]], &steps, way);
+        assert!(outcome.memory <= way.budget, "{kind:?}: {} of {}", outcome.memory, way.budget);
+        steps.push(Step::Watermark(i64::MAX));
+        let fired = run(&step, &[vec![NUMBER]], &steps, way);
+        assert_eq!(fired.rows(), run(&step, &[vec![NUMBER]], &steps, PLAIN).rows());
+        assert_eq!(fired.rows().len(), windows * KEYS as usize);
+        steps.pop();
     }
 }
 

@@ -93,6 +93,7 @@ fn script(events: &[Event], mut random: Option<&mut Random>) -> Vec<Step> {
             Event::Watermark(side, value) => steps.push(Step::InputWatermark(*side, *value)),
         }
     }
+    steps.push(Step::Barrier);
     steps
 }
 
@@ -145,6 +146,8 @@ fn check(step: &dyn OperatorFactory, events: &[Event], random: &mut Random, want
             assert_eq!(outcome.rows(), wanted.0, "{what} {way:?} crashes {crashes}");
             assert_eq!(outcome.late.len(), wanted.1, "late rows, {what} {way:?}");
             assert!(outcome.letters.is_empty());
+            // The last barrier comes after the last watermark.
+            assert_eq!(outcome.stored, 0, "{what} {way:?} crashes {crashes}");
         }
     }
 }

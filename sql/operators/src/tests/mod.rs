@@ -25,7 +25,7 @@ use pelton_core::{
     key_group::{KeyGroup, hash_rows},
     operator::{Collector, Operator, OperatorContext, OperatorFactory},
     position::{Epoch, OperatorId},
-    state::{MemoryBackend, StateBackend, StateHandle},
+    state::{MemoryBackend, StateBackend, StateHandle, StateKind},
     time::{Clock, EventTime, ProcessingTime, Watermark},
 };
 
@@ -64,6 +64,8 @@ struct Outcome {
     letters: Vec<DeadLetter>,
     /// What the operators say they hold in the end.
     memory: usize,
+    /// Rows of panes and joins that the store has in the end.
+    stored: usize,
 }
 
 impl Outcome {
@@ -237,6 +239,13 @@ fn run(factory: &dyn OperatorFactory, keys: &[Vec<usize>], script: &[Step], way:
             }
         }
         at += 1;
+    }
+    for kind in [StateKind::Panes, StateKind::JoinRows] {
+        let count = &mut |_: &[u8], _: &[u8]| {
+            run.outcome.stored += 1;
+            std::ops::ControlFlow::Continue(())
+        };
+        run.backend.scan(kind, &[], None, count).expect("memory does not fail");
     }
     run.outcome.memory = run.workers.iter().map(|(operator, _)| operator.memory_bytes()).sum();
     run.outcome
