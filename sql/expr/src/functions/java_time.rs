@@ -130,6 +130,11 @@ impl Pattern {
 
     /// Reads a local time as milliseconds since 1970 and the nanoseconds behind them; `None` if the text does not fit.
     pub(crate) fn read(&self, text: &str) -> Option<(i64, i64)> {
+        self.read_start(text).filter(|(_, rest)| rest.is_empty()).map(|(time, _)| time)
+    }
+
+    /// The same, whatever follows: also the rest of the text.
+    pub(crate) fn read_start<'t>(&self, text: &'t str) -> Option<((i64, i64), &'t str)> {
         let mut found = Found::default();
         let mut rest = text;
         for (position, piece) in self.pieces.iter().enumerate() {
@@ -195,7 +200,7 @@ impl Pattern {
             }
             rest = &rest[digits..];
         }
-        if rest.is_empty() { found.resolve() } else { None }
+        Some((found.resolve()?, rest))
     }
 }
 
@@ -237,7 +242,7 @@ impl Found {
         if !(midnight || hour < 24 && minute < 60 && second < 60) {
             return None;
         }
-        let ms = days * DAY_MS + (hour * 3_600 + minute * 60 + second) * 1_000 + nanos / 1_000_000;
+        let ms = days.checked_mul(DAY_MS)?.checked_add((hour * 3_600 + minute * 60 + second) * 1_000 + nanos / 1_000_000)?;
         Some((ms, nanos % 1_000_000))
     }
 }
@@ -317,6 +322,7 @@ mod tests {
         assert_eq!(read("yyyy-MM-dd", "2020-02-31"), Some(days_of(2020, 2, 29) * DAY_MS));
         assert_eq!(read("yyyy-MM-dd", "2020-13-01"), None);
         assert_eq!(read("yyyy-MM-dd", "2020-01-01 "), None);
+        assert_eq!(read("yyyy-MM-dd", "999999999-01-01"), None);
         assert!(Pattern::new("yyyy-MM-ddTHH", true).is_err());
     }
 }

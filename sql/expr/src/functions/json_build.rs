@@ -64,11 +64,10 @@ fn writer(array: &ArrayRef, raw: bool, zone: Tz) -> Result<Writer> {
         DataType::Float32 | DataType::Float64 => {
             let wide = arrow::compute::cast(array, &DataType::Float64)?;
             let values = wide.as_primitive::<Float64Type>().clone();
-            let narrow = render::writer(array, zone)?;
             return Ok(Box::new(move |row, out| {
                 let finite = values.value(row).is_finite();
                 let mut shown = String::new();
-                narrow(row, &mut shown);
+                render::double(values.value(row), &mut shown);
                 let shown = if shown == "-0.0" { "0.0" } else { &shown };
                 if finite { number(shown, out) } else { quote(shown, out) }
             }));

@@ -51,8 +51,11 @@ impl<'a> Json<'a> {
                 out.push(']');
             }
             Self::Object(fields) => {
+                // In the order of their names, as Flink writes them.
+                let mut fields: Vec<_> = fields.iter().collect();
+                fields.sort_by_key(|(name, _)| name);
                 out.push('{');
-                for (position, (name, value)) in fields.iter().enumerate() {
+                for (position, (name, value)) in fields.into_iter().enumerate() {
                     if position > 0 {
                         out.push(',');
                     }

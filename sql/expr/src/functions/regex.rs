@@ -98,9 +98,10 @@ fn plan(
     Ok(if fixed { plan } else { plan.fallible() }.into())
 }
 
+/// An empty pattern is found nowhere, as in Flink.
 fn regexp(call: &Call<'_>) -> Result<Bind> {
     plan(call, DataType::Boolean, |columns, texts, patterns| {
-        collect_bool(columns.rows, |row| Ok(texts.get(row).zip(patterns.get(row)?).map(|(text, regex)| regex.is_match(text))))
+        collect_bool(columns.rows, |row| Ok(texts.get(row).zip(patterns.get(row)?).map(|(text, regex)| !regex.as_str().is_empty() && regex.is_match(text))))
     })
 }
 

@@ -262,7 +262,7 @@ fn from_unixtime(call: &Call<'_>) -> Result<Bind> {
     Ok(Plan::new(DataType::Utf8, move |columns| {
         let seconds = columns.numbers::<Int64Type>(0)?;
         let mut write = writer(&patterns, columns, zone)?;
-        collect_text(columns.rows, |row, out| match seconds.get(row).and_then(|seconds| seconds.checked_mul(1_000)) {
+        collect_text(columns.rows, |row, out| match seconds.get(row).map(|seconds| seconds.wrapping_mul(1_000)) {
             Some(ms) => write(row, ms, 0, out),
             None => Ok(None),
         })
@@ -282,7 +282,8 @@ fn unix_timestamp(call: &Call<'_>) -> Result<Bind> {
         let mut pattern = patterns.reader(columns, 1)?;
         Ok(Arc::new(collect::<Int64Type>(columns.rows, |row| {
             let (Some(text), Some(pattern)) = (texts.get(row), pattern(row)?) else { return Ok(None) };
-            Ok(Some(pattern.read(text).map_or(i64::MIN, |(ms, _)| to_utc(zone, ms) / 1_000)))
+            // What follows behind the pattern is left out, as by Java's SimpleDateFormat.
+            Ok(Some(pattern.read_start(text).map_or(i64::MIN, |((ms, _), _)| to_utc(zone, ms) / 1_000)))
         })?))
     })
     .into())
@@ -293,7 +294,7 @@ fn convert_tz(columns: &Columns<'_>) -> Result<arrow::array::ArrayRef> {
     let pattern = Pattern::new(DEFAULT, true).map_err(DataFusionError::Plan)?;
     collect_text(columns.rows, |row, out| {
         let (Some(text), Some(from), Some(to)) = (texts.get(row), from.get(row), to.get(row)) else { return Ok(None) };
-        let (Ok(from), Ok(to), Some((ms, _))) = (crate::parse_zone(from), crate::parse_zone(to), pattern.read(text)) else { return Ok(None) };
+        let (Ok(from), Ok(to), Some(((ms, _), _))) = (crate::parse_zone(from), crate::parse_zone(to), pattern.read_start(text)) else { return Ok(None) };
         pattern.write(to_local(to, to_utc(from, ms)), 0, 0, to.name(), out);
         Ok(Some(()))
     })

@@ -250,7 +250,7 @@ fn round(unit: Unit, ms: i64, up: bool) -> i64 {
     if up && floor != ms { floor + fixed } else { floor }
 }
 
-/// Days since 1970 of the unit's beginning, or of the next one.
+/// Days since 1970 of the unit's beginning, or of the next one. Going up the time of day does not count, as in Flink.
 fn round_date(unit: Unit, ms: i64, up: bool) -> i64 {
     let days = ms / DAY_MS;
     let date = date_of(days);
@@ -264,10 +264,10 @@ fn round_date(unit: Unit, ms: i64, up: bool) -> i64 {
         // Weeks begin on Sunday.
         _ => {
             let floor = days - iso_weekday(days) % 7;
-            return if up && floor * DAY_MS != ms { floor + 7 } else { floor };
+            return if up && floor != days { floor + 7 } else { floor };
         }
     };
-    if up && floor * DAY_MS < ms { add_months(floor, months) } else { floor }
+    if up && floor < days { add_months(floor, months) } else { floor }
 }
 
 /// TIMESTAMPADD(unit, n, time): time + n units.

@@ -29,6 +29,7 @@ const DIFFERENCES: &[(&str, &str)] = &[
     ("LPAD(s, 8, '*')", "characters, not UTF-16 units"),
     ("RPAD(s, 8, '*')", "characters, not UTF-16 units"),
     ("JSON_QUOTE(s)", "Flink escapes 🙂 as half a surrogate pair"),
+    ("ROW(i, ROW(s))", "fields of ROW(…) are f0, f1"),
     ("ROW(i, s)", "fields of ROW(…) are f0, f1"),
     ("ROW(i, s).EXPR$0", "fields of ROW(…) are f0, f1"),
 ];
