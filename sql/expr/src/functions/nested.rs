@@ -98,7 +98,7 @@ fn array(call: &Call<'_>) -> Result<Bind> {
 }
 
 fn map(call: &Call<'_>) -> Result<Bind> {
-    if call.args.is_empty() || call.args.len() % 2 != 0 {
+    if call.args.is_empty() || !call.args.len().is_multiple_of(2) {
         return plan_err!("MAP takes pairs of key and value, got {} values", call.args.len());
     }
     let keys = operators::unified("MAP keys", call.args.iter().step_by(2).cloned().collect(), call.mode())?;

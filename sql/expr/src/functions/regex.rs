@@ -197,7 +197,7 @@ pub(crate) fn like([text, pattern]: [Typed; 2], escape: Option<char>, _mode: Mod
         return Ok(Typed::new(Expr::Like(like), DataType::Boolean));
     }
     let compile: Compile = Arc::new(move |pattern| java_regex::like(pattern, escape).and_then(|regex| Regex::new(&regex).map_err(|error| error.to_string())));
-    Ok(matching("LIKE", text, pattern, escape, compile)?)
+    matching("LIKE", text, pattern, escape, compile)
 }
 
 /// The pattern with `\` as escape, which is DataFusion's.

@@ -166,7 +166,7 @@ fn date_part(unit: Unit, ms: i64) -> i64 {
         Unit::Decade => date.year.div_euclid(10),
         Unit::Year => date.year,
         Unit::IsoYear => iso_week(days).0,
-        Unit::Quarter => i64::from((date.month + 2) / 3),
+        Unit::Quarter => i64::from(date.month.div_ceil(3)),
         Unit::Month => date.month.into(),
         Unit::Week => iso_week(days).1,
         Unit::Day => date.day.into(),
