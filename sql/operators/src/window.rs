@@ -61,7 +61,7 @@ impl WindowSpec {
     }
 
     /// Time on the windows' axis of an instant.
-    pub(crate) fn to_axis(&self, utc_ms: i64) -> i64 {
+    pub(crate) fn axis_of(&self, utc_ms: i64) -> i64 {
         let Some(zone) = self.zone else { return utc_ms };
         match chrono::DateTime::from_timestamp_millis(utc_ms) {
             Some(time) => utc_ms.saturating_add(i64::from(zone.offset_from_utc_datetime(&time.naive_utc()).fix().local_minus_utc()) * 1_000),
@@ -71,7 +71,7 @@ impl WindowSpec {
 
     /// The instant that a time of the axis stands for. A local time that comes twice in autumn is its first instant, one
     /// that is skipped in spring is as long after the change as it lies in the gap (as Java's `atZone`).
-    pub(crate) fn to_instant(&self, axis_ms: i64) -> i64 {
+    pub(crate) fn instant_of(&self, axis_ms: i64) -> i64 {
         let Some(zone) = self.zone else { return axis_ms };
         let Some(local) = chrono::DateTime::from_timestamp_millis(axis_ms).map(|time| time.naive_utc()) else { return axis_ms };
         match zone.from_local_datetime(&local) {
@@ -87,7 +87,7 @@ impl WindowSpec {
         if self.zone.is_none() {
             return axis_ms;
         }
-        let (first, hour_later) = (self.to_instant(axis_ms), self.to_instant(axis_ms.saturating_add(HOUR)));
+        let (first, hour_later) = (self.instant_of(axis_ms), self.instant_of(axis_ms.saturating_add(HOUR)));
         if first == hour_later {
             first - first % HOUR
         } else if hour_later.saturating_sub(first) > HOUR {
@@ -121,7 +121,7 @@ impl WindowSpec {
         if watermark == Watermark::MIN || watermark == Watermark::MAX {
             return None;
         }
-        let mut edge = self.pane_start(self.to_axis(watermark.time().as_millis()).saturating_add(1));
+        let mut edge = self.pane_start(self.axis_of(watermark.time().as_millis()).saturating_add(1));
         while !self.fired(edge, watermark) {
             edge = edge.checked_sub(self.pane_ms())?;
         }
@@ -198,10 +198,10 @@ mod tests {
         // 2020-10-25 has 25 hours in Berlin: from 22:00 UTC the day before to 23:00 UTC.
         let begin = 1_603_576_800_000;
         let end = begin + 25 * HOUR;
-        let start = day.pane_start(day.to_axis(begin));
-        assert_eq!(day.to_instant(start), begin);
-        assert_eq!(day.pane_start(day.to_axis(end - 1)), start);
-        assert_eq!(day.to_instant(start + 24 * HOUR), end);
+        let start = day.pane_start(day.axis_of(begin));
+        assert_eq!(day.instant_of(start), begin);
+        assert_eq!(day.pane_start(day.axis_of(end - 1)), start);
+        assert_eq!(day.instant_of(start + 24 * HOUR), end);
         let at = |ms: i64| Watermark::at(EventTime::from_millis(ms));
         assert!(!day.fired(start + 24 * HOUR, at(end - 2)));
         assert!(day.fired(start + 24 * HOUR, at(end - 1)));

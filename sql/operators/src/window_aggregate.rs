@@ -222,7 +222,7 @@ impl Aggregator {
                 // Neighbouring rows mostly share a pane: look the last one up first.
                 let mut last: Option<(Pane, bool)> = None;
                 for (row, &time) in times.values().iter().enumerate() {
-                    let time = spec.to_axis(time);
+                    let time = spec.axis_of(time);
                     let (pane, is_late) = match last {
                         Some((pane, is_late)) if pane.start <= time && time < pane.end => (pane, is_late),
                         _ => {

@@ -47,7 +47,7 @@ impl Operator for Assigner {
         let mut found = Found::default();
         for (row, time) in times.iter().enumerate() {
             let Some(time) = time else { continue };
-            spec.windows(spec.pane_start(spec.to_axis(time)), |start, end| {
+            spec.windows(spec.pane_start(spec.axis_of(time)), |start, end| {
                 found.rows.push(row as u32);
                 found.starts.push(start);
                 found.ends.push(end);
@@ -93,7 +93,7 @@ fn edges(spec: &WindowSpec, starts: &[i64], ends: &[i64], schema: &SchemaRef, fi
 
 /// The last millisecond of a window that ends at `end` on the axis, as an instant.
 pub(crate) fn window_time(spec: &WindowSpec, end: i64) -> i64 {
-    spec.to_instant(end.saturating_sub(1))
+    spec.instant_of(end.saturating_sub(1))
 }
 
 /// Milliseconds as a timestamp of the wanted type (with or without zone).

@@ -265,9 +265,9 @@ impl Joiner {
         }
         // Group by group, so that only one of them must be in memory at once.
         let mut rows: BTreeMap<KeyGroup, [Vec<u32>; 2]> = waiting.paged.iter().map(|group| (group, Default::default())).collect();
-        for side in 0..2 {
-            let (keys, _) = key_columns(&resident[side], &self.step.keys, side);
-            let groups = groups_of(&keys, resident[side].num_rows(), context.state.group_count());
+        for (side, batch) in resident.iter().enumerate() {
+            let (keys, _) = key_columns(batch, &self.step.keys, side);
+            let groups = groups_of(&keys, batch.num_rows(), context.state.group_count());
             for (row, group) in groups.into_iter().enumerate() {
                 rows.entry(group).or_default()[side].push(row as u32);
             }
