@@ -224,7 +224,7 @@ pub(crate) enum Assignment {
     Given { list: Vec<(String, i32)>, is_all: bool },
     /// These are no longer its own.
     Taken(Vec<(String, i32)>),
-    /// It was thrown out of the group: nothing is its own.
+    /// It was thrown out of the group and joins again: nothing is its own until then.
     Lost,
 }
 

@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use rdkafka::{
     TopicPartitionList,
     consumer::{BaseConsumer, CommitMode, Consumer, ConsumerGroupMetadata},
@@ -36,6 +36,9 @@ const POLL: Duration = Duration::from_millis(100);
 struct Held {
     /// `None` before the first answer.
     partitions: Option<BTreeSet<TopicPartition>>,
+    /// Thrown out of the group and not yet back. What it held it goes on reading until the group says otherwise: after
+    /// an outage it mostly gets the same again.
+    is_lost: bool,
 }
 
 #[derive(Default)]
@@ -44,6 +47,8 @@ struct Shared {
     /// Readers that want to know of changes.
     listeners: Mutex<Vec<Weak<Waker>>>,
     is_stopped: AtomicBool,
+    /// Told when the group has given partitions.
+    joined: Condvar,
 }
 
 /// See the module.
@@ -119,6 +124,17 @@ impl GroupMember {
         self.shared.held.lock().partitions.clone()
     }
 
+    /// Waits until the process is a member (again), then tells what is its own. A broker that is away is waited for.
+    pub(crate) fn held_as_member(&self) -> BTreeSet<TopicPartition> {
+        let mut held = self.shared.held.lock();
+        loop {
+            match &held.partitions {
+                Some(partitions) if !held.is_lost => return partitions.clone(),
+                _ => drop(self.shared.joined.wait_for(&mut held, POLL)),
+            }
+        }
+    }
+
     /// Commits offsets without waiting: a commit that fails is made up for by the next.
     pub(crate) fn commit(&self, offsets: &TopicPartitionList) {
         if let Err(error) = self.consumer.commit(offsets, CommitMode::Async) {
@@ -135,19 +151,21 @@ impl GroupMember {
 impl Shared {
     fn take(&self, assignment: Assignment) {
         let mut held = self.held.lock();
+        let was_lost = std::mem::replace(&mut held.is_lost, matches!(assignment, Assignment::Lost));
         let partitions = held.partitions.get_or_insert_default();
         match assignment {
             Assignment::Given { list, is_all } => {
-                if is_all {
+                if is_all || was_lost {
                     partitions.clear();
                 }
                 partitions.extend(list);
                 tracing::info!(partitions = partitions.len(), "group gave partitions");
             }
             Assignment::Taken(list) => partitions.retain(|partition| !list.contains(partition)),
-            Assignment::Lost => partitions.clear(),
+            Assignment::Lost => tracing::warn!("the group has dropped this process, joining again"),
         }
         drop(held);
+        self.joined.notify_all();
         self.listeners.lock().retain(|listener| listener.upgrade().is_some_and(|waker| {
             waker.wake();
             true

@@ -68,6 +68,8 @@ struct Split {
     queue: Option<PartitionQueue>,
     /// The first record not handed out.
     next: i64,
+    /// The same as of the last epoch that was committed.
+    committed: i64,
 }
 
 impl KafkaSource {
@@ -129,12 +131,19 @@ impl KafkaSource {
             let assigned = list.add_partition_offset(topic, partition, Offset::Offset(next)).and_then(|()| consumer.incremental_assign(&list));
             assigned.map_err(|error| unavailable(format!("read topic {topic}, partition {partition}"), &error))?;
         }
-        self.splits.insert(split, Split { published, queue, next });
+        self.splits.insert(split, Split { published, queue, next, committed: next });
         Ok(())
     }
 
-    fn remove(&mut self, split: &SplitId) {
-        let Some(gone) = self.splits.remove(split) else { return };
+    fn remove(&mut self, split: &SplitId) -> Result<()> {
+        let Some(gone) = self.splits.remove(split) else { return Ok(()) };
+        if self.is_carried && gone.next > gone.committed {
+            // Its records are in the open transaction, and its new owner reads them again: only one of both may count.
+            return Err(RuntimeError::Unavailable {
+                action: format!("read {split}"),
+                reason: "the group gave it to another process in the middle of a checkpoint; the open transaction is dropped, start again from the last checkpoint".to_owned(),
+            });
+        }
         self.left.insert(split.clone(), gone.next);
         if let (Some(_), Some(consumer)) = (&gone.queue, &self.consumer) {
             let mut list = TopicPartitionList::with_capacity(1);
@@ -143,6 +152,7 @@ impl KafkaSource {
                 tracing::warn!(table = self.table(), "stop reading {split}: {error}");
             }
         }
+        Ok(())
     }
 
     /// Serves librdkafka's own events now and then.
@@ -237,7 +247,7 @@ impl Source for KafkaSource {
         let mut gone: Vec<_> = self.splits.iter().filter(is_gone).map(|(split, _)| split.clone()).collect();
         gone.sort();
         for split in gone {
-            self.remove(&split);
+            self.remove(&split)?;
             changes.push(SplitChange::Revoked(split));
         }
         let partitions = published.len();
@@ -295,6 +305,11 @@ impl Source for KafkaSource {
     }
 
     fn committed(&mut self, epoch: Epoch, positions: &[(SplitId, SplitPosition)]) -> Result<()> {
+        for (split, position) in positions {
+            if let (Some(found), Some(position)) = (self.splits.get_mut(split), KafkaPosition::decode(position)) {
+                found.committed = position.resume.0;
+            }
+        }
         if self.is_carried || self.reader.shared.options.group.is_none() {
             return Ok(());
         }

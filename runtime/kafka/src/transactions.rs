@@ -184,9 +184,20 @@ impl Coordinator {
         self.shared.step("commit source offsets in a transaction", || self.shared.producer.inner.send_offsets_to_transaction(offsets, group, STEP))
     }
 
-    fn group_metadata(group: &CarriedGroup) -> Result<ConsumerGroupMetadata> {
+    /// What a transaction needs to commit these offsets. A member commits only what the group says is its own: what went
+    /// to another process is read there, and this epoch must not count.
+    fn group_metadata(group: &CarriedGroup, offsets: &BTreeMap<TopicPartition, i64>) -> Result<ConsumerGroupMetadata> {
         let metadata = match &group.member {
-            Some(member) => member.metadata(),
+            Some(member) => {
+                let held = member.held_as_member();
+                if let Some((topic, partition)) = offsets.keys().find(|partition| !held.contains(*partition)) {
+                    return Err(RuntimeError::Unavailable {
+                        action: format!("commit offsets of group {}", group.group),
+                        reason: format!("topic {topic}, partition {partition} went to another process meanwhile; start again from the last checkpoint"),
+                    });
+                }
+                member.metadata()
+            }
             None => group.lookup.consumer.group_metadata(),
         };
         metadata.ok_or_else(|| RuntimeError::Unavailable { action: format!("commit offsets of group {}", group.group), reason: "the client is in no group".to_owned() })
@@ -233,13 +244,13 @@ impl TransactionCoordinator for Coordinator {
         let mut is_marked = false;
         for group in &self.groups {
             if let Some(offsets) = by_group.get(group.group.as_str()) {
-                self.send_offsets(&list(offsets, &text).map_err(bad)?, &Self::group_metadata(group)?)?;
+                self.send_offsets(&list(offsets, &text).map_err(bad)?, &Self::group_metadata(group, offsets)?)?;
                 is_marked = true;
             }
         }
         if !is_marked {
             let offsets = BTreeMap::from([((self.marker_topic(), 0), i64::try_from(epoch.0).unwrap_or(i64::MAX))]);
-            self.send_offsets(&list(&offsets, &text).map_err(bad)?, &Self::group_metadata(&self.marker)?)?;
+            self.send_offsets(&list(&offsets, &text).map_err(bad)?, &Self::group_metadata(&self.marker, &offsets)?)?;
         }
         self.shared.step("commit a transaction", || producer.inner.commit_transaction(STEP))?;
         self.shared.begin()

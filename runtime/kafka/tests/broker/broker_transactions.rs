@@ -190,3 +190,31 @@ fn exactly_once_sinks_that_disagree_are_refused() {
     let job = Job::start(&server, "x", None, "r2");
     assert!(job.kafka.sink(&sink("x", "x"), place("another run")).is_err());
 }
+
+#[test]
+fn a_partition_that_goes_to_another_process_within_an_epoch_drops_the_epoch() {
+    let server = Server::shared();
+    server.topic("moving-in", 2);
+    server.topic("moving-out", 1);
+    (0..2).for_each(|partition| server.write("moving-in", partition, &["a"]));
+    let source = table(&server, "moving-in", &[("properties.group.id", "moving"), ("scan.startup.mode", "earliest-offset")]);
+    let mut job = Job::start(&server, "moving-out", Some(&source), "p1");
+    let reading = job.reading.as_mut().expect("a source");
+    let read = reading.records(2);
+    write(job.sink.as_mut(), &read.iter().map(String::as_str).collect::<Vec<_>>());
+    let other_process = Kafka::default();
+    let mut other = Reading::new(&other_process, &source, place("p2"));
+    let began = std::time::Instant::now();
+    let error = loop {
+        other.round();
+        match reading.source.changes() {
+            Err(error) => break error.to_string(),
+            Ok(_) => assert!(began.elapsed() < crate::tables::LIMIT, "no rebalance"),
+        }
+    };
+    assert!(error.contains("another process") && error.contains("moving-in/"), "{error}");
+    drop(job);
+    // Its new owner reads it from the last committed offset: the start.
+    assert_eq!(other.records(1), ["a"]);
+    assert_becomes(&server, "moving-out", &[]);
+}
