@@ -373,7 +373,11 @@ fn rows_of_a_window_leave_in_the_same_order_with_and_without_a_crash() {
             .into_iter()
             .flat_map(|crashes| {
                 let steps: Vec<Step> = script(&events, crashes.then_some(&mut random)).into_iter().map(|step| if matches!(step, Step::Crash(_)) { Step::Crash(1) } else { step }).collect();
-                [usize::MAX, 0].map(|budget| run(&step, &[vec![NAME, NUMBER]], &steps, Way { budget, ..PLAIN }).out)
+                [usize::MAX, 0].map(|budget| {
+                    let mut out = run(&step, &[vec![NAME, NUMBER]], &steps, Way { budget, ..PLAIN }).out;
+                    out.retain(|line| !line.starts_with("W "));
+                    out
+                })
             })
             .collect();
         assert!(outputs.windows(2).all(|pair| pair[0] == pair[1]), "{kind:?}");

@@ -167,6 +167,20 @@ fn interval(kind: JoinKind, bounds: (i64, i64), nulls_equal: bool, residual: Opt
     }
 }
 
+fn window(kind: JoinKind, nulls_equal: bool, residual: Option<Expression>) -> WindowJoin {
+    WindowJoin {
+        kind,
+        keys: vec![JoinKey { left: 1, right: 1, nulls_equal }],
+        left_window: (2, 3),
+        right_window: (2, 3),
+        window: WindowSpec { kind: WindowKind::Tumble { size_ms: 10 }, offset_ms: 0, zone: None },
+        residual,
+        left: side(),
+        right: side(),
+        schema: output(kind),
+    }
+}
+
 #[test]
 fn interval_joins_find_the_pairs_that_a_join_of_everything_does() {
     for seed in Random::seeds() {
@@ -197,17 +211,7 @@ fn window_joins_find_the_pairs_that_a_join_of_everything_does() {
         let events = random_events(&mut random, 150, Some(10));
         for kind in [KINDS.to_vec(), vec![JoinKind::Semi, JoinKind::Anti]].concat() {
             for (nulls_equal, has_residual) in [(false, false), (true, true)] {
-                let step = WindowJoin {
-                    kind,
-                    keys: vec![JoinKey { left: 1, right: 1, nulls_equal }],
-                    left_window: (2, 3),
-                    right_window: (2, 3),
-                    window: WindowSpec { kind: WindowKind::Tumble { size_ms: 10 }, offset_ms: 0, zone: None },
-                    residual: has_residual.then(ids_rise),
-                    left: side(),
-                    right: side(),
-                    schema: output(kind),
-                };
+                let step = window(kind, nulls_equal, has_residual.then(ids_rise));
                 let wanted = oracle(
                     kind,
                     &events,
@@ -240,6 +244,18 @@ fn an_interval_join_pads_a_row_once_when_its_bound_has_passed_and_holds_the_wate
     let line = |row: &Row| lines(&to_batch(std::slice::from_ref(row))).remove(0);
     let (one, two, three) = (line(&at(1, "a", 20)), line(&at(2, "b", 20)), line(&at(3, "b", 15)));
     assert_eq!(outcome.out, [format!("{two}|{three}"), "W 19".to_owned(), format!("{one}|null|null|null|null"), "W 20".to_owned(), "W 30".to_owned()]);
+}
+
+#[test]
+fn a_row_behind_the_watermark_is_late_after_a_crash_too() {
+    let interval = interval(JoinKind::Full, (0, 10), false, None);
+    let window = window(JoinKind::Full, false, None);
+    let factories: [&dyn OperatorFactory; 2] = [&interval, &window];
+    for factory in factories {
+        let late = to_batch(&[at(1, "a", 20)]);
+        let steps = [Step::Rows(0, to_batch(&[at(2, "b", 90)])), Step::Watermark(50), Step::Barrier, Step::Crash(2), Step::Rows(0, late.clone()), Step::Rows(1, late)];
+        assert_eq!(run(factory, &[vec![1], vec![1]], &steps, PLAIN).late.len(), 2);
+    }
 }
 
 #[test]

@@ -231,6 +231,10 @@ fn run(factory: &dyn OperatorFactory, keys: &[Vec<usize>], script: &[Step], way:
                     crashed.push(at);
                     run.way.workers = if *workers == 0 { run.way.workers } else { *workers };
                     (run.outcome, run.watermarks) = committed.clone();
+                    if run.watermarks.iter().all(|watermark| *watermark == run.watermarks[0]) {
+                        // The operator itself must know what all of its inputs had reached.
+                        run.watermarks.fill(Watermark::MIN);
+                    }
                     run.applied.store(run.epoch.0, std::sync::atomic::Ordering::Release);
                     run.start();
                     at = resume;
