@@ -232,7 +232,7 @@ pub(crate) fn sub_query_refused(span: Span) -> Fault {
     not_built(
         span,
         "a query inside an expression is",
-        "Write it as a join; [NOT] EXISTS and [NOT] IN (SELECT …) are possible in WHERE between sides of the same windows",
+        "Write it as a join; EXISTS, NOT EXISTS and IN (SELECT …) are possible in WHERE between sides of the same windows",
     )
 }
 
